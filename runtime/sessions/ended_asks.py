@@ -41,7 +41,7 @@ class Delegations:
     """The ends of the delegations of the running ask."""
 
     def __init__(self) -> None:
-        # Open ones by agent, turn and call. Ten thousand may be open, of few kinds: equals are one object.
+        # By agent, turn and call. Ten thousand may be open, of few kinds: equal kinds are one object.
         self._open: dict[tuple[str, int, int], tuple[str, bool]] = {}
         self._kinds: dict[tuple[str, bool], tuple[str, bool]] = {}
         self._ended: list[EndedDelegation] = []

@@ -210,15 +210,12 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         body = Ask(name, *said, self._board.deps.take(deps), labels_of(labels))
         self._asking = self.types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
-        self._note_busy()
         self._board.submit_for_client(body)
         return name
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
-        if is_closing or recorded.running:
-            self._note_busy()
         for ended in recorded.ended.values():
             self._outcomes.add(*ended)
         self.remember_tells(recorded.tells)

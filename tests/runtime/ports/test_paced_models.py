@@ -21,6 +21,7 @@ from callboard import (
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.models.scripted import Step, fail
 from callboard.runtime.ports.paced_models import AT_ONCE, DOUBLES_S, PacedModelPort, earliest_s
 from callboard.runtime.sessions.board import Board
@@ -137,3 +138,29 @@ def test_a_call_that_waits_is_dropped_by_a_stop_and_by_the_end() -> None:
 
 def test_a_session_that_is_resumed_between_its_asks_is_not_held_up() -> None:
     assert began_after(asks_again=True) == [0] * COUNT
+
+
+def test_steps_of_programs_begin_at_once_and_a_call_that_began_late_can_be_cancelled() -> None:
+    def request(seq: int, agent: str) -> Event:
+        return Event(seq, 0, "supervisor", "model", 0, CallModel(agent, 1))
+
+    async def live() -> list[str]:
+        calls = Calls()
+        step = AgentState("step", model=ModelSpec("steps", kind="program"))
+        calls.core.states["step"] = step
+        port = PacedModelPort(cast(Board, calls), calls)
+        calls.running.add(cast("asyncio.Task[Any]", asyncio.current_task()))
+        assert port.running == calls.running
+        for seq in range(AT_ONCE + 2):
+            port.start(request(seq, "host"))
+        port.start(request(99, "step"))
+        assert calls.seen[AT_ONCE:] == ["start 99"]
+        calls.seen.clear()
+        await asyncio.sleep(earliest_s(AT_ONCE + 1) + 0.001)
+        assert calls.seen == [f"start {AT_ONCE}"]
+        assert port.abort(request(AT_ONCE, "host"))
+        await port.aclose()
+        await asyncio.sleep(60)
+        return calls.seen
+
+    assert run_virtually(live())[0] == [f"start {AT_ONCE}", f"abort {AT_ONCE}", "close"]

@@ -15,6 +15,7 @@ from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_types import SessionTypes
+from tests.virtual_clock import run_virtually
 
 OK, BAD = SchemaChecked(1, "ok"), SchemaChecked(1, "invalid", (SchemaProblem("/a", "no"),))
 REPORT = CheckSchema(1, "report", Json(b"{}"), Json(b"1"), 5_000)
@@ -183,3 +184,23 @@ def test_a_stop_lets_the_check_run_and_a_close_ends_it_without_an_answer() -> No
     asyncio.run(work())
     assert blocked == [True]
     assert board.given == []
+
+
+def test_the_validators_have_the_time_that_the_check_of_the_schema_has_left() -> None:
+    async def slow() -> SchemaChecked:
+        await asyncio.sleep(2)
+        return OK
+
+    checker, board = Checker(lambda: slow()), FakeBoard()
+
+    async def work() -> None:
+        port = port_of(board, checker)
+        board.requests[7] = Event(7, 0, SUPERVISOR, SCHEMA, 0, TYPED)
+        port.start(board.requests[7])
+        await asyncio.sleep(3)
+        await port.aclose()
+
+    run_virtually(work())
+    ((body, kind, redactor, left),) = checker.asked
+    assert (body, kind, redactor) == (TYPED, "type m.T", "redactor")
+    assert left == pytest.approx(3.0, abs=1e-6)

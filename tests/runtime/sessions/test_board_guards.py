@@ -5,19 +5,23 @@ from typing import Any
 
 import pytest
 
-from callboard import SessionFailed
+from callboard import Agent, Capacity, Limits, Recording, Runtime, ScriptedModel, SessionFailed, call, say
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Finished, Stop
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.port_actions import Start
-from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EMPTY
 from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.decider_actor import DeciderActor
 from tests.runtime.sessions.test_board import CALL_MODEL, World, boards, kinds_in
+from tests.waiting import until
 
 SEND = CallTool(1, 0, "send", "write", NULL)
 LOOK = CallTool(1, 1, "look", "read", NULL)
@@ -59,7 +63,12 @@ def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open
     async def run() -> None:
         kept: list[Start] = []
         async with boards(MemoryLog()) as (board, world):
-            board.admits = lambda start: bool(kept.append(start))
+
+            def keep(start: Start) -> bool:
+                kept.append(start)
+                return False
+
+            board.admits = keep
             call_tools(board, body)
             call_model(board)
             await board.durable()
@@ -190,6 +199,7 @@ def test_a_board_that_stands_still_takes_answers_and_one_that_is_cut_off_takes_n
             board.end_with_loop()
             assert heard == ["port", "port", "cut off"]
             assert board.is_cut_off
+            assert board._writer._is_hurried
             board.end_with_loop()
             board.cut_off()
             assert heard == ["port", "port", "cut off"]
@@ -253,10 +263,95 @@ def test_events_have_the_time_of_the_boards_clock_which_never_goes_back() -> Non
             seen: list[Event] = []
             board.watchers.append(seen.append)
             for at in (10**13, 10**12):
-                board.time = lambda at=at: at  # type: ignore[misc]  # bound now
+                board.time = lambda at=at: at
                 board.submit(SUPERVISOR, 0, (Post("host.1", Stop("cancelled")),))
                 board.flush()
             await board.durable()
             assert [event.at for event in seen] == [10**13] * 2
+
+    asyncio.run(run())
+
+
+# --- whole sessions -------------------------------------------------------------------
+
+
+async def never(request: ModelRequest) -> Step:
+    await asyncio.Event().wait()
+    return say("never")
+
+
+def test_a_restored_session_has_its_starts_its_timers_and_its_places() -> None:
+    async def left(log: MemoryLog, **limits: Any) -> None:
+        async with Runtime(log, model=ScriptedModel(never)) as runtime:
+            session = await runtime.open(Agent("host"), session_id="s", limits=Limits(**limits))
+            await session.submit("go")
+            await until(lambda: "model" in [*session.open_requests()])
+            assert session._board.running()
+            await session.detach(0)
+
+    async def main() -> None:
+        log, model = MemoryLog(), ScriptedModel(lambda request: say("hi"))
+        await left(log)
+        async with Runtime(log, model=model, capacity={"scripted": Capacity(calls=1)}) as runtime:
+            session = await runtime.resume("s", Agent("host"))
+            assert (await session.outcome).text == "hi"
+            assert (await session.ask("again")).text == "hi"
+            assert runtime.capacity().lines[0].in_flight == 0
+            await session.close()
+        Recording.open(MemoryReader(log), "s").verify().check()
+        log = MemoryLog()
+        await left(log, deadline_s=0.2)
+        async with Runtime(log, model=ScriptedModel(never)) as runtime:
+            session = await runtime.resume("s", Agent("host"))
+            assert (await session.outcome).kind == "deadline"
+            await session.close()
+        Recording.open(MemoryReader(log), "s").verify().check()
+
+    asyncio.run(main())
+
+
+def test_actors_stop_with_their_agents_and_no_secret_of_a_port_is_posted() -> None:
+    actors: dict[str, DeciderActor] = {}
+    secret = "hunter2hunter2"
+
+    async def main() -> None:
+        log = MemoryLog()
+
+        async def policy(request: ModelRequest) -> Step:
+            actors.update(session._board.actors)
+            if request.profile == "kid":
+                return say(f"the key is {secret}")
+            return call("task", agent="kid", prompt="p") if request.turn == 1 else say("done")
+
+        host = Agent("host", agents=[Agent("kid")])
+        async with Runtime(log, model=ScriptedModel(policy), secrets={"KEY": secret}) as runtime:
+            session = await runtime.open(host, session_id="s")
+            outcome = await session.ask("go")
+            assert [one.address for one in outcome.delegations] == ["host.1"]
+            assert "host.1" not in session._board.actors
+            assert actors["host.1"].actor_stopped.is_set()
+            await session.close()
+            assert all(actor.actor_stopped.is_set() for actor in actors.values())
+        events = [*Recording.open(MemoryReader(log), "s").events]
+        assert "the key is" in str(events)
+        assert secret not in str(events)
+
+    asyncio.run(main())
+    assert {"host", "host.1"} <= set(actors)
+
+
+def test_tasks_of_all_ports_are_running() -> None:
+    async def run() -> None:
+        async with boards(MemoryLog()) as (board, _):
+            waiting = asyncio.ensure_future(asyncio.sleep(0))
+
+            class Busy(World):
+                @property
+                def running(self) -> set[asyncio.Task[Any]]:
+                    return {waiting}
+
+            board.ports[MODEL] = Busy(board)
+            assert board.running() == {waiting}
+            await waiting
 
     asyncio.run(run())

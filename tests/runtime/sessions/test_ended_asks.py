@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, Runtime, ScriptedModel, call, say
+from callboard import Agent, Outcome, Runtime, ScriptedModel, call, say
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
@@ -138,10 +138,10 @@ def test_an_outcome_has_the_delegations_of_its_ask_live_and_from_its_log(is_live
     async def main() -> list[list[str]]:
         async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
             session = await runtime.open(Agent("host", agents=[Agent("kid")]), session_id="s")
-            found = [await session.ask("go", request_id=name) for name in ("a", "b")]
+            found: list[Outcome | None] = [await session.ask("go", request_id=name) for name in ("a", "b")]
             await session.close()
             if not is_live:
                 found = [await runtime.outcome("s", name) for name in ("a", "b")]
-            return [[one.address for one in each.delegations] for each in found]
+            return [[one.address for one in each.delegations] for each in found if each is not None]
 
     assert asyncio.run(main()) == [["host.1"], ["host.2"]]

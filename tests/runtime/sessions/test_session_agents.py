@@ -14,6 +14,7 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
+from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import tool
 
 
@@ -165,3 +166,27 @@ def test_other_tools_need_nobody() -> None:
     host = Agent("host", tools=[pay, look])
     refuse_unasked(host)
     assert [*host.tools] == ["pay", "look"], "both were looked at"
+
+
+class Mail(ToolSource):
+    """A source whose tools ask a person."""
+
+    label, asks_first = "mail", True
+
+    def live(self) -> Any:
+        """Return no source: nothing is asked here."""
+
+    def secrets(self) -> dict[str, str]:
+        return {}
+
+
+def test_a_source_whose_tools_ask_a_person_needs_somebody_who_answers() -> None:
+    host = Agent("host", agents=[Agent("kid", tools=[Mail()])])
+    with pytest.raises(MisuseError, match="a tool of 'mail' of agent 'kid' wants a person asked"):
+        refuse_unasked(host)
+
+
+def test_a_cost_limit_of_an_agent_below_needs_prices_too() -> None:
+    kid = Agent("kid", limits=Limits(cost_usd=1.0))
+    with pytest.raises(MisuseError, match="prices of model 'm' are not known"):
+        found(Agent("host", agents=[kid]), Model("m"))

@@ -27,6 +27,7 @@ from callboard import (
 )
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.runtime.sessions.session_deps import labels_of
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -86,11 +87,18 @@ def test_a_function_makes_the_object_of_each_session_from_its_id_tags_and_metada
         return Shop(session_id)
 
     async def scene(runtime: Runtime) -> None:
-        found = await runtime.run(HOST, "go", session_id="one", tags=["vip"], metadata={"desk": 4})
-        assert found.text == "one"
+        session = await runtime.open(HOST, session_id="one", tags=["vip"], metadata={"desk": 4})
+        assert (await session.ask("go")).text == "one"
+        await session.detach()
+        session = await runtime.resume("one", HOST)
+        assert (await session.ask("go")).text == "one"
 
     played(scene, deps=make)
-    assert seen == [("one", ("vip",), {"desk": 4})]
+    assert seen == [("one", ("vip",), {"desk": 4})] * 2
+
+
+def test_a_session_that_was_never_opened_has_no_tags_and_no_metadata() -> None:
+    assert labels_of(None) == ((), None)
 
 
 def test_the_object_of_an_ask_replaces_it_for_that_ask_alone() -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, SessionEnded, call, calls, say
 from callboard.actors.protocol.client_messages import Tell
-from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionDetached, TellRefused
+from callboard.actors.protocol.errors import (
+    CallboardError,
+    InvalidPrompt,
+    MisuseError,
+    SessionDetached,
+    TellRefused,
+)
 from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
@@ -14,6 +20,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
 from tests.runtime.sessions.kit import run
+from tests.waiting import until
 
 
 class Slow:
@@ -172,3 +179,68 @@ def test_a_session_does_not_sleep_while_a_tell_waits_for_its_end() -> None:
         assert session._may_sleep()
 
     run(body, ScriptedModel([]))
+
+
+# --- where nothing is told ------------------------------------------------------------
+
+
+def test_words_are_refused_on_another_loop_with_a_secret_name_and_after_the_end() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+
+        async def elsewhere() -> None:
+            await session.tell("host", "hurry")
+
+        with pytest.raises(MisuseError, match="loop"):
+            await asyncio.to_thread(asyncio.run, elsewhere())
+        with pytest.raises(CallboardError, match="request_id"):
+            await session.tell("host", "hurry", request_id="hunter2hunter2")
+        with pytest.raises(TellRefused):
+            await session.tell("host", "x" * TELL_CHARS_MAX)
+        await session.close()
+        with pytest.raises(SessionEnded):
+            await session.tell("host", "hurry")
+
+    log = run(body, ScriptedModel([]), secrets={"KEY": "hunter2hunter2"})
+    bodies = [event.body for event in Recording.open(MemoryReader(log), "one").events]
+    assert sum(isinstance(one, Tell) for one in bodies) == 1
+
+
+def test_words_wake_a_sleeping_session_and_two_callers_with_one_name_say_them_once() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        await until(lambda: session.activity == "asleep")
+        both = [session.tell("host", "hurry", request_id="t1") for _ in range(2)]
+        told = await asyncio.gather(*both, return_exceptions=True)
+        assert [type(one) for one in told] == [TellRefused] * 2
+        await session.close()
+
+    log = run(body, ScriptedModel([]), idle_s=0.01)
+    bodies = [event.body for event in Recording.open(MemoryReader(log), "one").events]
+    assert sum(isinstance(one, Tell) for one in bodies) == 1
+
+
+def test_words_of_an_earlier_process_keep_their_turn_and_those_without_an_end_get_one() -> None:
+    model = Slow(say("first"), say("second"))
+
+    async def main() -> None:
+        log = MemoryLog()
+        async with Runtime(log, model=ScriptedModel(model)) as runtime:
+            session = await runtime.open(Agent("host"), session_id="one")
+            await session.submit("go")
+            await model.asked.wait()
+            telling = asyncio.create_task(session.tell("host", "hurry", request_id="t1"))
+            await asyncio.sleep(0.01)
+            await session.detach(0)
+            with pytest.raises(SessionDetached):
+                await telling
+        model.may_answer.set()
+        for _ in range(2):  # the second process finds its end in the log
+            async with Runtime(log, model=ScriptedModel(model)) as runtime:
+                session = await runtime.resume("one", Agent("host"))
+                assert await session.tell("host", "other", request_id="t1") == 2
+                assert (await session.outcome).text == "second"
+                await session.detach(0)
+
+    asyncio.run(main())
+    assert "other" not in "".join(model.read)

@@ -79,7 +79,9 @@ def test_unreadable_content_of_a_reply_has_no_text() -> None:
 def test_agents_are_shown_with_their_work_parents_first_and_an_ask_with_its_use() -> None:
     def policy(request: ModelRequest) -> Step:
         if request.profile == "kid":
-            return fail("permission_error", "not today") if request.turn == 1 else say("x")
+            return (
+                fail("permission_error", "not today", is_retryable=False) if request.turn == 1 else say("x")
+            )
         return call("task", agent="kid", prompt="Help me.") if request.turn == 1 else say("done")
 
     log = MemoryLog()
@@ -92,7 +94,7 @@ def test_agents_are_shown_with_their_work_parents_first_and_an_ask_with_its_use(
         found.add(event)
     host, kid = found.agents()
     assert (host.address, host.parent, host.profile, host.prompt) == ("host", "", "host", "Go.")
-    assert (host.state, host.status, host.detail, host.turns, host.tools) == ("answered", "ok", "", 2, 1)
+    assert (host.state, host.status, host.detail, host.turns, host.tools) == ("answered", "ok", "", 2, 0)
     assert (kid.address, kid.parent, kid.profile, kid.prompt) == ("host.1", "host", "kid", "Help me.")
     assert (kid.state, kid.status, kid.turns, kid.tools) == ("model_error", "failed", 1, 0)
     assert "not today" in kid.detail

@@ -53,6 +53,7 @@ def test_an_item_is_a_server_sent_event_whose_id_is_its_seq_if_it_is_durable(
     assert item.id == id
     assert found.get("id") == (None if id is None else str(id))
     assert json.loads(found["data"]) == item.to_dict() == json.loads(item.to_json())
+    assert not item.to_dict().get("is_closed")
 
 
 @pytest.mark.parametrize(("item", "kind", "id"), ITEMS)

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,3 +273,26 @@ def test_progress_on_its_way_when_the_call_ends_is_told_once(
     with caplog.at_level(logging.DEBUG):
         ToolContext(on_progress=fails).progress("half")
     assert [one.exc_info and one.exc_info[1] for one in caplog.records] == [fault]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["timeout_s", "deadline", "access", "tools_change", "checkpoints", "_is_cancelled", "_is_over", "_loop"],
+)
+def test_what_the_runtime_keeps_in_a_context_is_not_given_to_it(name: str) -> None:
+    wrong: Any = {name: None}
+    with pytest.raises(TypeError, match=name):
+        ToolContext(**wrong)
+    assert hasattr(ToolContext(), name)
+
+
+def test_a_context_without_a_watcher_takes_progress_and_a_long_text_is_cut() -> None:
+    ToolContext().progress("nobody looks")
+    seen: list[str] = []
+    ctx: ToolContext = ToolContext(on_progress=seen.append)
+    ctx.progress("x" * MAX_PROGRESS_CHARS)
+    ctx.progress("x" * (MAX_PROGRESS_CHARS + 1))
+    assert [len(text) for text in seen] == [2_000, 2_000]
+    ctx.end()
+    ctx.progress("late")
+    assert len(seen) == 2

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard import ToolError
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
 from callboard.runtime.tools.output import MAX_ERROR_CHARS, Blocks, cut, describe, failed, returned
@@ -102,7 +103,7 @@ def test_a_note_is_kept_where_the_text_is_cut() -> None:
 def test_a_program_gets_bytes_as_typed_readers_want_them_and_no_notes() -> None:
     outcome = returned({"a": b"raw", "b": float("nan")}, 100, may_cut=False)
     assert msgspec.json.decode(outcome.output) == '{"a":"cmF3","b":null}'
-    outcome = returned([float("nan")] * 3_000_000, 10**9, may_cut=False)
+    outcome = returned([float("nan"), "x" * 20_000_000], 10**9, may_cut=False)
     assert outcome.status == "error"
     assert b"too large for a value" in bytes(outcome.output)
 
@@ -241,3 +242,65 @@ def test_a_secret_in_what_cannot_be_used_is_not_told_either() -> None:
     assert outcome.status == "ok"
     assert b"open-sesame" not in bytes(outcome.output)
     assert describe(ValueError(Odd()), hiding()) == "ValueError: its message cannot be read"
+
+
+# --- results for programs, and what is left of errors ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "chars"),
+    [("x" * 11, 11), ([{**TEXT, "text": "x" * 6}, IMAGE, {**TEXT, "text": "x" * 6}], 12), ([5] * 10, 21)],
+)
+def test_a_program_gets_a_whole_value_or_an_error_with_its_size(value: object, chars: int) -> None:
+    outcome = returned(value, chars - 1, may_cut=False)
+    assert outcome.status == "error"
+    assert returned(value, chars, may_cut=False).status == "ok"
+    full = msgspec.json.decode(returned(value, 10_000, may_cut=False).output)
+    assert full == ("[5,5,5,5,5,5,5,5,5,5]" if chars == 21 else value)
+
+
+def test_the_reason_why_a_program_gets_no_part_names_both_sizes() -> None:
+    text = msgspec.json.decode(returned("x" * 5_000, 1_000, may_cut=False).output)
+    assert "it has 5,000 characters, more than max_tool_output_chars (1,000)" in text
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "document", "source": {"type": "text"}},
+        {"type": "search_result", "content": []},
+        {"type": "tool_reference", "tool_name": "t"},
+    ],
+)
+def test_every_kind_of_content_is_passed_on(block: dict[str, object]) -> None:
+    assert read([block]) == [block]
+    without = {"type": block["type"]}
+    assert read([without]) == f'[{{"type":"{block["type"]}"}}]'
+
+
+def test_blocks_without_a_type_are_data() -> None:
+    assert read(Blocks([{"type": "x"}, {"text": "y"}])) == '[{"type":"x"},{"text":"y"}]'
+    assert read(Blocks([{"type": "x"}])) == [{"type": "x"}]
+
+
+def test_large_numbers_are_written_in_full() -> None:
+    for number in (2**63, 2**64, 2**65, -(2**64)):
+        assert str(read(number)).startswith(str(number))
+
+
+def test_a_text_that_has_no_room_is_left_out_of_blocks() -> None:
+    full, more = {**TEXT, "text": "x" * 10}, {**TEXT, "text": "y"}
+    assert read([full, more], 10) == [full]
+    assert read([full, more], 11) == [full, more]
+
+
+def test_the_message_of_a_tool_error_stands_alone_and_one_without_a_message_has_its_class() -> None:
+    assert describe(ToolError("write this")) == "write this"
+    assert describe(ToolError("")) == "ToolError"
+    four = [ValueError(str(n)) for n in range(4)]
+    assert "ValueError: 2" in describe(ExceptionGroup("g", four))
+    assert "ValueError: 3" not in describe(ExceptionGroup("g", four))
+
+
+def test_half_of_a_small_room_is_kept() -> None:
+    assert cut("x" * 400, 200).startswith("x" * 100 + "\n")

@@ -252,13 +252,16 @@ def test_class_methods_and_what_is_no_function_are_refused() -> None:
 
 
 def test_the_type_of_results_is_found_through_partials_wrappers_and_objects() -> None:
-    def two(a: int, b: str) -> Point: ...
+    def two(a: int, b: str) -> Point:
+        return Point(a)
 
     class Thing:
-        def __call__(self, a: int) -> Point: ...
+        def __call__(self, a: int) -> Point:
+            return Point(a)
 
     @functools.wraps(two)
-    def wrapped(*args: Any, **kwargs: Any) -> int: ...
+    def wrapped(*args: Any, **kwargs: Any) -> int:
+        return 5
 
     def none(a: int): ...  # type: ignore[no-untyped-def]  # the subject of this test
     def unknown(a: int) -> "NotThere": ...  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
@@ -280,7 +283,12 @@ def test_unknown_arguments_are_refused_only_where_the_schema_is_closed() -> None
     known: dict[str, object] = {"properties": {"a": {"type": "string"}}}
     shut = {**known, "additionalProperties": False}
     assert "Unknown argument `b`" in corrected(shut, '{"b": 1}')
-    for schema in (known, {**shut, "patternProperties": {"^b": {}}}, {"additionalProperties": False}):
+    open_: tuple[dict[str, object], ...] = (
+        known,
+        {**shut, "patternProperties": {"^b": {}}},
+        {"additionalProperties": False},
+    )
+    for schema in open_:
         call = DictSignature("t", schema, "").bind(
             lambda values: values, check_json('{"b": 1}'), ToolContext()
         )

@@ -283,3 +283,76 @@ def test_a_decorated_function_with_a_result_or_an_output_that_cannot_work_is_ref
     wrong: Any = "xyz"
     with pytest.raises(InvalidAgent, match=r"tool look: output: .*; or give OutputRules"):
         tool(effect="read", name="look", output=wrong)(lambda: "")
+
+
+# --- every option, and every refusal ----------------------------------------------------------
+
+
+def described_by(**options: Any) -> FunctionTool[..., Any]:
+    @tool(effect="read", **options)
+    def look(at: str) -> str:
+        """Look."""
+        return at
+
+    return look
+
+
+def test_every_option_of_the_decorator_is_one_of_the_tool() -> None:
+    made = described_by(
+        timeout_s=2.5, approval="before", approval_timeout_s=7, capabilities=["network"], labels=["mail"],
+        untrusted=True, version="3", cache=5, cache_over_writes=True, extra={"strict": True},
+    )  # fmt: skip
+    spec = made.spec()
+    assert (made.name, made.timeout_s, made.effect) == ("look", 2.5, "read")
+    assert (spec.approval, spec.approval_timeout_ms, spec.version) == ("before", 7_000, "3")
+    assert (spec.capabilities, spec.labels) == (("network",), ("mail", "untrusted"))
+    assert (spec.cache, spec.extra) == (CacheRules(5_000, True), Json(b'{"strict":true}'))
+    plain = described_by(cache=None, extra=NULL)
+    assert (plain.spec().cache, plain.spec().extra, plain.timeout_s) == (None, NULL, None)
+
+
+def test_a_tool_takes_the_context_if_its_function_or_its_output_does() -> None:
+    def plain(arguments: dict[str, object]) -> str:
+        return "plain"
+
+    def with_context(arguments: dict[str, object], ctx: ToolContext) -> str:
+        return ctx.address
+
+    assert not Tool("plain", "", EMPTY, plain).takes_context
+    ready = Tool("ready", "", EMPTY, with_context)
+    assert ready.takes_context
+    assert ready.bind(Json(b"{}"), ToolContext(address="host.1"))() == "host.1"
+    rich = Tool("rich", "", EMPTY, plain, output="raw")
+    assert rich.takes_context
+    found = rich.bind(Json(b"{}"), ToolContext())()
+    assert found != "plain", "it is measured and rendered"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"approval": "sometimes"}, "approval is"),
+        ({"approval_timeout_s": 0}, "approval_timeout_s is a positive"),
+        ({"extra": {"description": "d"}}, "extra may not hold description"),
+        ({"extra": {"input_schema": {}}}, "extra may not hold input_schema"),
+        ({"extra": 7}, "extra is no JSON object"),
+        ({"extra": {"a": object()}}, "extra is no JSON object"),
+        ({"extra": Json(b"[]")}, "extra is no JSON object"),
+        ({"name": "x" * 65}, "cannot be named"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_by_its_name(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidAgent, match=words):
+        described_by(**options)
+
+
+def test_a_name_is_text_and_a_partial_of_an_async_object_is_async() -> None:
+    wrong: Any = 7
+    with pytest.raises(InvalidAgent, match="cannot be named 7"):
+        Tool(wrong, "", EMPTY, lambda given: given)
+
+    class Thing:
+        async def __call__(self, a: int, b: int) -> int:
+            return a + b
+
+    assert is_async(functools.partial(Thing(), b=1))
