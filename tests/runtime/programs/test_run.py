@@ -676,3 +676,28 @@ def test_an_open_ask_that_no_task_waits_for_is_given_up_at_the_end() -> None:
     assert (last.asks, last.head.cancels) == ((), (first.id,))
     for coroutine in kept:
         coroutine.close()
+
+
+def test_the_first_of_several_ends_that_a_program_chooses_is_its_end() -> None:
+    async def both(ctx: ProgramContext, prompt: str) -> object:
+        ends = [ctx.fail("first", kind="budget"), ctx.fail("second", kind="deadline")]
+        raise ExceptionGroup("both", [ExceptionGroup("inner", ends[:1]), ends[1]])
+
+    ending = started(both).step((), T0).ending
+    assert ending is not None
+    assert (ending.text, ending.failure) == ("first", "budget")
+
+
+def test_the_errors_of_a_group_are_told_up_to_the_third() -> None:
+    async def many(ctx: ProgramContext, prompt: str) -> object:
+        raise ExceptionGroup("many", [ValueError(f"no {n}") for n in range(5)])
+
+    async def three(ctx: ProgramContext, prompt: str) -> object:
+        raise ExceptionGroup("many", [ValueError(f"no {n}") for n in range(3)])
+
+    text = crash(many)
+    assert "no 2" in text
+    assert "no 3" not in text
+    assert text.endswith("; and 2 more")
+    assert "no 2" in crash(three)
+    assert "more" not in crash(three)

@@ -483,6 +483,8 @@ def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteSt
     head = store.fork("f", 2, "title", "s", 2, own)
     assert same(store.read("f", 1, 10), [*events(1, 2), *own])
     assert head == store.head("f")
+    row = store.sessions(EVERY_SESSION)[0]
+    assert (row.session_id, row.title, row.created_ms, row.parent, row.base) == ("f", "title", 2, "s", 2)
     assert same(store.read("s", 1, 10), events(1, 4))
     with pytest.raises(SessionExists):
         store.fork("f", 2, "title", "s", 2, own)
