@@ -156,7 +156,13 @@ def test_sessions_are_listed_newest_first_by_what_is_asked(tables: Tables) -> No
     after = tables.sessions(SessionQuery(limit=2))[-1].cursor
     assert names(after=after) == ["f", "a"]
     tables.write_details(tables.entry("f"), Details(tags=("red",)))
+    change(tables, "UPDATE sessions SET last_ms = 10 * id, status = iif(id < 3, 'closed', 'open')")
+    assert names(since_ms=20) == ["empty", "g", "f"]
+    assert names(since_ms=21) == ["empty", "g"]
+    assert names(status="closed") == ["f", "a"]
+    assert names(status="closed", since_ms=20, limit=9) == ["f"]
     assert names(tag="red") == ["f"]
+    assert names(tag="red", status="open") == []
     assert names(tag="blue") == []
     assert tables.details_of(tables.entry("f")).tags == ("red",)
     assert tables.details_of(tables.entry("a")) == Details()
