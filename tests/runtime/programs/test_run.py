@@ -688,6 +688,15 @@ def test_the_first_of_several_ends_that_a_program_chooses_is_its_end() -> None:
     assert (ending.text, ending.failure) == ("first", "budget")
 
 
+def test_a_reason_that_a_program_gives_has_10_000_characters_at_most() -> None:
+    async def long(ctx: ProgramContext, prompt: str) -> object:
+        raise ctx.fail("x" * 10_001)
+
+    ending = started(long).step((), T0).ending
+    assert ending is not None
+    assert ending.text == "x" * 10_000
+
+
 def test_the_errors_of_a_group_are_told_up_to_the_third() -> None:
     async def many(ctx: ProgramContext, prompt: str) -> object:
         raise ExceptionGroup("many", [ValueError(f"no {n}") for n in range(5)])

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,13 @@ def test_a_damaged_row_of_a_session_is_named(tables: Tables, damage: str) -> Non
     change(tables, f"UPDATE sessions SET {damage} WHERE session_id = 'a'")
     with pytest.raises(CorruptLog, match=r"session a"):
         tables.entry("a")
+
+
+def test_the_number_of_a_session_has_31_bits(tables: Tables) -> None:
+    for number, is_right in ((2**31 - 1, True), (2**31, False), (0, False)):
+        change(tables, "UPDATE sessions SET id = ? WHERE session_id = 'empty'", number)
+        with nullcontext() if is_right else pytest.raises(CorruptLog, match="session empty"):
+            assert tables.entry("empty").number == number
 
 
 @pytest.mark.parametrize("base", [7, 0])
