@@ -361,9 +361,9 @@ def test_a_timer_that_is_due_before_the_next_recorded_answer_fires_at_its_own_ti
     world, times = World(looking()), list[int]()
     submit = world.board.submit
 
-    def timed(*given: Any) -> None:
+    def timed(sender: str, cause: int, posts: tuple[Post, ...]) -> None:
         times.append(world.clock.ms)
-        submit(*given)
+        submit(sender, cause, posts)
 
     world.board.submit = timed  # type: ignore[method-assign]  # the test's own
     world.asks_for(world.requests("look", 1, effect="read"))

@@ -1,10 +1,11 @@
 """MemoryLog: the contract, and the same bytes as SQLite's."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
@@ -127,5 +128,35 @@ def test_the_size_of_a_log_is_that_of_the_events_and_values_that_it_still_has() 
             assert {value[1:2] for value in log._blobs.values()} == left
             assert log.size_bytes() == held()
         assert log.size_bytes() == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.create("t", 1, ""),
+        lambda log: log.fork("f", 1, "", "s", 3),
+        lambda log: log.take_over("s"),
+        lambda log: log.append([]),
+        lambda log: log.read("s"),
+        lambda log: log.head("s"),
+        lambda log: log.waiting_since("s"),
+        lambda log: log.set_waiting("s", 1),
+        lambda log: log.sessions(),
+        lambda log: log.delete("s"),
+        lambda log: log.purge(),
+        lambda log: log.vacuum(None),
+    ],
+)
+def test_a_log_that_is_closed_takes_and_says_nothing(ask: Callable[[MemoryLog], Awaitable[object]]) -> None:
+    log = MemoryLog()
+    head = filled(log)
+
+    async def work() -> None:
+        with pytest.raises(StoreFailed, match="not open"):
+            await ask(log)
+        await log.open()
+        assert (await log.head("s"), await log.waiting_since("s"), len(await log.sessions())) == (head, 0, 1)
 
     run(work)

@@ -139,3 +139,17 @@ def test_a_query_chooses_the_rows_that_meet_all_of_it(query: SessionQuery, is_ch
 def test_a_text_that_is_no_cursor_is_refused(after: str) -> None:
     with pytest.raises(MisuseError, match="is no cursor"):
         _ = SessionQuery(after=after).place
+
+
+def test_a_new_row_has_nothing_in_it() -> None:
+    row = SessionRow("s", 1, 0, 5, "title")
+    assert (row.number, row.status, row.kind, row.failures, row.last_ms, row.host) == (
+        0,
+        "open",
+        "",
+        0,
+        0,
+        "",
+    )
+    assert (row.tags, row.metadata, row.waits_ms, row.parent, row.base) == ((), {}, 0, "", 0)
+    assert (NO_CHANGE.failures_after(0), NO_CHANGE.opened, Details().waits_ms) == (0, None, 0)

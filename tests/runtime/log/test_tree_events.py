@@ -272,3 +272,14 @@ def test_agents_of_a_fork_are_recorded_until_they_get_an_answer_of_their_own(ses
 )
 def test_a_prompt_is_shown_on_one_line_by_its_start(prompt: object, shown: str) -> None:
     assert prompt_text(raw(prompt)) == shown
+
+
+def test_nothing_is_said_of_an_agent_beyond_its_events() -> None:
+    session = Session()
+    session.post(SUPERVISOR, MODEL, CallModel(HOST, 2))
+    node = Node(HOST, state="thinking")
+    assert session.node() == node
+    numbers = (node.turns, node.tools, node.reports, node.retries, node.started_at, node.ended_at, node.words)
+    assert numbers == (0,) * 7
+    flags = (node.is_background, node.is_silent, node.is_recorded, node.is_over)
+    assert (flags, node.tasks, node.usage, node.status) == ((False,) * 4, 0, Usage(), "running")

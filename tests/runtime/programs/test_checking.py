@@ -72,6 +72,7 @@ def test_a_run_that_differs_by_chance_says_so() -> None:
 def test_a_program_that_is_gone_is_missing() -> None:
     found = check_run(None, "lead", "host.1", said())
     assert (found.result, found.line()) == ("missing", "host.1 (lead): there is no program 'lead' any more")
+    assert (found.steps, found.step, found.recorded, found.now, found.by_chance) == (0, 0, "", "", False)
 
 
 @pytest.mark.parametrize("messages", [[], said()[:1]])

@@ -232,7 +232,7 @@ def test_a_place_in_the_code_is_asked_about_once() -> None:
 
 def test_the_prompt_and_earlier_runs_are_as_given() -> None:
     async def body(ctx: ProgramContext) -> object:
-        return [bytes(ctx.prompt_json).decode(), list(ctx.earlier(3))]
+        return [bytes(ctx.prompt_json).decode(), [*ctx.earlier(3), *ctx.earlier()]]
 
     def main(run: ProgramRun) -> Any:
         wanted: list[int] = []
@@ -251,7 +251,7 @@ def test_the_prompt_and_earlier_runs_are_as_given() -> None:
     ending = ProgramRun(main, run_name(1, "s", "host")).step((), T0).ending
     assert ending is not None
     assert ending.value is not None
-    assert msgspec.json.decode(ending.value) == [['["a"]', []], [3]]
+    assert msgspec.json.decode(ending.value) == [['["a"]', []], [3, 1]]
 
 
 # --- the end ---------------------------------------------------------------------

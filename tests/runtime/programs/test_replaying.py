@@ -197,6 +197,7 @@ def test_many_asks_are_cut_and_counted() -> None:
 )
 def test_excerpts_show_the_first_place_that_differs(one: str, other: str) -> None:
     shown = excerpts(one, other)
+    assert excerpts("", "z" * 100) == ("", "z" * 60 + "...")
     for text, short in zip((one, other), shown, strict=True):
         assert short.strip(".") in text
         assert len(short) <= 66

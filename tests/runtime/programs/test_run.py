@@ -45,6 +45,7 @@ def test_a_step_asks_and_the_answer_goes_on() -> None:
     assert third.ending.text == "15"
     assert third.ending.value is not None
     assert (second.head.step, second.head.at, second.head.wake, second.head.cancels) == (2, T0 + 5, None, ())
+    assert second.head.left_out_ms == 0
 
 
 def test_equal_asks_differ_by_their_occurrence_and_runs_by_their_number() -> None:
@@ -653,6 +654,8 @@ def test_a_program_that_spins_or_exits_while_it_is_closed_is_logged(
     run.stop()
     assert run.is_over
     assert ("a program does not end: " in caplog.text) is leaves
+    del run
+    gc.collect()  # its task reports here, and not at the end of the process, that its exit was not awaited
 
 
 def test_an_open_ask_that_no_task_waits_for_is_given_up_at_the_end() -> None:
@@ -673,3 +676,37 @@ def test_an_open_ask_that_no_task_waits_for_is_given_up_at_the_end() -> None:
     assert (last.asks, last.head.cancels) == ((), (first.id,))
     for coroutine in kept:
         coroutine.close()
+
+
+def test_the_first_of_several_ends_that_a_program_chooses_is_its_end() -> None:
+    async def both(ctx: ProgramContext, prompt: str) -> object:
+        ends = [ctx.fail("first", kind="budget"), ctx.fail("second", kind="deadline")]
+        raise ExceptionGroup("both", [ExceptionGroup("inner", ends[:1]), ends[1]])
+
+    ending = started(both).step((), T0).ending
+    assert ending is not None
+    assert (ending.text, ending.failure) == ("first", "budget")
+
+
+def test_a_reason_that_a_program_gives_has_10_000_characters_at_most() -> None:
+    async def long(ctx: ProgramContext, prompt: str) -> object:
+        raise ctx.fail("x" * 10_001)
+
+    ending = started(long).step((), T0).ending
+    assert ending is not None
+    assert ending.text == "x" * 10_000
+
+
+def test_the_errors_of_a_group_are_told_up_to_the_third() -> None:
+    async def many(ctx: ProgramContext, prompt: str) -> object:
+        raise ExceptionGroup("many", [ValueError(f"no {n}") for n in range(5)])
+
+    async def three(ctx: ProgramContext, prompt: str) -> object:
+        raise ExceptionGroup("many", [ValueError(f"no {n}") for n in range(3)])
+
+    text = crash(many)
+    assert "no 2" in text
+    assert "no 3" not in text
+    assert text.endswith("; and 2 more")
+    assert "no 2" in crash(three)
+    assert "more" not in crash(three)

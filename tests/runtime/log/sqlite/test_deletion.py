@@ -235,3 +235,13 @@ def test_a_hidden_session_goes_with_the_last_of_its_forks(
     while store.purge():
         pass
     assert counts(connection) == [0] * 5
+
+
+def test_a_step_of_one_event_behind_the_shared_ones_leaves_the_shared_ones(store: SQLiteStore) -> None:
+    store.create("s", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, [*events(1, 2), *(large(seq, 2 * BYTES_MAX + seq) for seq in (3, 4))])])
+    store.fork("f", 1, "", "s", 2, [])
+    store.delete("s", True)
+    while store.purge():
+        assert same(store.read("f", 1, 10), events(1, 2))
+    assert same(store.read("f", 1, 10), events(1, 2))

@@ -1,6 +1,7 @@
 """SQLiteLog: the contract, its settings, and what a file of it holds."""
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -297,3 +298,22 @@ def test_a_log_whose_thread_cannot_begin_gives_its_lock_up(
         with pytest.raises(RuntimeError, match="new thread"):
             run(lambda: SQLiteLog(path).open())
     write_some(path)
+
+
+def test_a_log_that_is_forgotten_is_closed_once_it_is_collected(path: Path) -> None:
+    async def work() -> SQLiteLog:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, 3))
+        return log
+
+    log = run(work)
+    held = log._held
+    assert held is not None
+    del log
+    gc.collect()
+    assert held.thread.join(0)
+    assert read_lock(path) == ("", "")
+    with SQLiteReader(path) as reader:
+        assert reader.verify_chain("s").seq == 3

@@ -11,6 +11,7 @@ from callboard.actors.protocol.errors import StoreLocked, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite import meta
 from callboard.runtime.log.sqlite.meta import _settings, meta_value, prepare
+from callboard.runtime.log.sqlite.schema import pragma
 
 
 @pytest.mark.parametrize(("platform", "is_set"), [("darwin", True), ("linux", False)])
@@ -102,3 +103,28 @@ def test_a_log_that_fails_while_it_is_opened_is_left_without_a_transaction_or_a_
     other = sqlite3.connect(path, isolation_level=None)
     assert prepare(other, path, "process", HashChain()) != first
     other.close()
+
+
+@pytest.mark.parametrize("is_contested", [False, True])
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("process", 1)])
+def test_an_owner_syncs_writes_back_and_waits_as_documented(
+    path: Path, durability: meta.Durability, level: int, is_contested: bool
+) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    if is_contested:
+        prepare(connection, path, "full", HashChain())
+    connection.execute("PRAGMA busy_timeout = 30000")
+    prepare(connection, path, durability, HashChain(), is_contested=is_contested)
+    found = {name: pragma(connection, name) for name in _settings()} | {
+        "busy_timeout": pragma(connection, "busy_timeout")
+    }
+    wanted = {
+        "synchronous": level,
+        "wal_autocheckpoint": 0,
+        "journal_size_limit": 16 << 20,
+        "trusted_schema": 0,
+        "cache_size": -1_000,
+        "busy_timeout": 30_000,
+    }
+    assert wanted.items() <= found.items()
+    connection.close()

@@ -448,14 +448,33 @@ def test_a_disk_that_fails_while_writing_back_ends_the_log_and_keeps_the_batch(
         store.append([Append("s", 2, 1, events(3, 4))])
 
 
-def test_making_and_taking_over_sessions_counts_towards_writing_the_wal_back(
-    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda store, at: store.create(f"t{at}", 1, "", GENESIS),
+        lambda store, at: store.take_over("s"),
+        lambda store, at: store.fork(f"t{at}", 1, "", "s", 1, []),
+        lambda store, at: store.set_waiting("s", at),
+        lambda store, at: store.delete(f"u{at}", False),
+    ],
+    ids=["create", "take_over", "fork", "set_waiting", "delete"],
+)
+def test_all_that_writes_counts_towards_writing_the_wal_back(
+    store: SQLiteStore,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[SQLiteStore, int], object],
 ) -> None:
+    store.append([Append("s", 0, 1, events(1, 1))])
+    for at in range(60):
+        store.create(f"u{at}", 1, "", GENESIS)
+    store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store._wal.note()
+    store._pages = 0
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 20)
-    for at in range(100):
-        store.create(f"t{at}", 1, "", GENESIS)
-        store.take_over(f"t{at}")
-    assert path.with_name("log.db-wal").stat().st_size < 40 * 8_192
+    for at in range(60):
+        work(store, at)
+    assert 0 < path.with_name("log.db-wal").stat().st_size < 50 * 8_192
 
 
 def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteStore) -> None:
@@ -464,6 +483,8 @@ def test_a_fork_shares_the_events_up_to_its_base_and_has_its_own(store: SQLiteSt
     head = store.fork("f", 2, "title", "s", 2, own)
     assert same(store.read("f", 1, 10), [*events(1, 2), *own])
     assert head == store.head("f")
+    row = store.sessions(EVERY_SESSION)[0]
+    assert (row.session_id, row.title, row.created_ms, row.parent, row.base) == ("f", "title", 2, "s", 2)
     assert same(store.read("s", 1, 10), events(1, 4))
     with pytest.raises(SessionExists):
         store.fork("f", 2, "title", "s", 2, own)

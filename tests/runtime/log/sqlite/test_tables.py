@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,13 @@ def test_a_damaged_row_of_a_session_is_named(tables: Tables, damage: str) -> Non
         tables.entry("a")
 
 
+def test_the_number_of_a_session_has_31_bits(tables: Tables) -> None:
+    for number, is_right in ((2**31 - 1, True), (2**31, False), (0, False)):
+        change(tables, "UPDATE sessions SET id = ? WHERE session_id = 'empty'", number)
+        with nullcontext() if is_right else pytest.raises(CorruptLog, match="session empty"):
+            assert tables.entry("empty").number == number
+
+
 @pytest.mark.parametrize("base", [7, 0])
 def test_the_base_of_a_fork_lies_in_its_own_events(tables: Tables, base: int) -> None:
     change(tables, "UPDATE sessions SET base = ? WHERE session_id = 'f'", base)
@@ -156,7 +163,13 @@ def test_sessions_are_listed_newest_first_by_what_is_asked(tables: Tables) -> No
     after = tables.sessions(SessionQuery(limit=2))[-1].cursor
     assert names(after=after) == ["f", "a"]
     tables.write_details(tables.entry("f"), Details(tags=("red",)))
+    change(tables, "UPDATE sessions SET last_ms = 10 * id, status = iif(id < 3, 'closed', 'open')")
+    assert names(since_ms=20) == ["empty", "g", "f"]
+    assert names(since_ms=21) == ["empty", "g"]
+    assert names(status="closed") == ["f", "a"]
+    assert names(status="closed", since_ms=20, limit=9) == ["f"]
     assert names(tag="red") == ["f"]
+    assert names(tag="red", status="open") == []
     assert names(tag="blue") == []
     assert tables.details_of(tables.entry("f")).tags == ("red",)
     assert tables.details_of(tables.entry("a")) == Details()

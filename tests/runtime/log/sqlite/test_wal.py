@@ -123,6 +123,15 @@ def test_a_wal_that_is_overwritten_while_it_is_read_is_read_again(
     assert find_damage(wal) is None
 
 
+def test_a_header_alone_has_lost_no_commit_whatever_is_in_it(wal: Path) -> None:
+    whole = wal.read_bytes()
+    for content in (whole[:HEADER_BYTES], bytes(HEADER_BYTES)):
+        wal.write_bytes(content)
+        assert find_damage(wal) is None
+    wal.write_bytes(bytes(HEADER_BYTES + 1))
+    assert find_damage(wal) == Damage(0, 0)
+
+
 def test_a_file_that_is_not_a_wal_is_damaged_from_the_start(wal: Path) -> None:
     wal.write_bytes(b"these are notes" * 1_000)
     assert find_damage(wal) == Damage(0, 0)
