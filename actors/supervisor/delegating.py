@@ -27,19 +27,19 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
+from callboard.actors.protocol.limits import handed_down, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema, ContextMade, MakeContext
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import add, is_limited, kept_above
+from callboard.actors.supervisor.budgets import is_limited, kept_above
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of, why_unfit
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
+from callboard.actors.supervisor.reserve import add
+from callboard.actors.supervisor.reserving import bytes_of_result, excess, for_delegation, need_of
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
-from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
-    NO_BUDGET,
     Budget,
     Check,
     CheckTask,
@@ -62,37 +62,37 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         return
     parent, count = ancestry[-1], len(request.profiles)
     first = parent.next_ordinal
-    room = room_for(ancestry, request)
-    needed = need_of_room(ancestry, room)
-    refusal = why_denied(work.state, ancestry, request, needed)
-    budget = parent.budget
+    size = bytes_of_result(ancestry, request)
+    result = need_of(ancestry, size)
+    refusal = why_denied(work.state, ancestry, request, result)
+    kept, for_end = parent.kept, NOTHING
     if refusal is not None:
         kind, detail = refusal
         address = child_of(sender, first)
         end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
         if request.profiles:
             end = described_end(work.state, end, parent.profile.name, callee_of(work.state, request))
-        budget = with_result(ancestry, end) if request.room else budget
+        kept = kept.plus("results", excess(ancestry, end)) if request.room else kept
         if kind == "budget" and parent.profile.is_eager:
-            latch(work, ancestry, scope_without_room(ancestry, request, needed)[0], detail)
+            latch(work, ancestry, scope_without_room(ancestry, request, result)[0], detail)
             end = with_latch(work, ancestry, end)
         # A denied delegation uses up its ordinals too.
-        work.update_record(sender, next_ordinal=first + count, budget=budget)
+        work.update_record(sender, next_ordinal=first + count, kept=kept)
         work.post(sender, end)
         return
-    kept = NOTHING
     if not parent.profile.is_eager:  # a program keeps no reserve
-        budget = with_closing(budget, request.closing, needed)
-        if request.mode == "background":
-            budget, kept = with_task(ancestry, budget, room, child_of(sender, first))
-    work.update_record(sender, next_ordinal=first + count, budget=budget)
-    _open_delegation(work, parent, first, request, room, kept)
+        kept, for_end = for_delegation(ancestry, request, child_of(sender, first), size, result)
+    work.update_record(sender, next_ordinal=first + count, kept=kept)
+    _open_delegation(work, parent, first, request, size, for_end)
 
 
 def _open_delegation(
-    work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int, kept: Need
+    work: UnitOfWork, parent: Record, first: int, request: Delegate, size: int, kept: Need
 ) -> None:
-    """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
+    """Take the slots of an allowed delegation. Begin it, or have its schema checked first.
+
+    first: the ordinal of its first agent. size: the bytes of its result that are read. kept: for its end.
+    """
     count = len(request.profiles)
     schema, output_type = request.schema, ""
     if schema == NULL:
@@ -106,7 +106,7 @@ def _open_delegation(
         schema,
         request,
         output_type=output_type,
-        room=room,
+        room=size,
         is_background=request.mode == "background",
         callee=callee_of(work.state, request),
         kept=kept,
@@ -171,11 +171,11 @@ def _contexts_wanted(state: SupervisorState, request: Delegate | None) -> tuple[
 
 
 def why_denied(
-    state: SupervisorState, ancestry: list[Record], request: Delegate, room: Need = NOTHING
+    state: SupervisorState, ancestry: list[Record], request: Delegate, result: Need
 ) -> tuple[OutcomeKind, str] | None:
     """Return the kind of a denial and its reason, in words for the parent's model; None allows it.
 
-    room: the need of its result in the parent's next turn.
+    result: the need of its result in the parent's next turn.
     """
     parent, count = ancestry[-1], len(request.profiles)
     limits = parent.limits
@@ -190,7 +190,7 @@ def why_denied(
         return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
     return (
         why_unfit(state, request)
-        or _over_budget(ancestry, request, room)
+        or _over_budget(ancestry, request, result)
         or _unreadable(request)
         or _unpriced(state, ancestry, request)
         or _forbidden(state, parent, request)
@@ -230,37 +230,38 @@ def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[P
     return state.profiles[name]
 
 
-def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if a budget leaves nothing for a sub-agent beside the closing turns."""
+def _over_budget(ancestry: list[Record], request: Delegate, result: Need) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if a budget leaves nothing for a sub-agent beside what is kept."""
     if not is_limited(ancestry):
         return None
-    _, why = scope_without_room(ancestry, request, room)
+    _, why = scope_without_room(ancestry, request, result)
     return ("budget", why) if why else None
 
 
-def scope_without_room(ancestry: list[Record], request: Delegate, room: Need) -> tuple[int, str]:
+def scope_without_room(ancestry: list[Record], request: Delegate, result: Need) -> tuple[int, str]:
     """Return the place of the lowest scope that leaves nothing for a sub-agent, and why; '' if all do."""
-    closing, results = request.closing, add(ancestry[-1].budget.rooms, room)
-    own = add(closing, results)
+    turn, mine = request.closing, ancestry[-1].kept
+    results = add(add(mine.results, mine.ends), result)
+    own = add(turn, results)
     for record, above in kept_above(ancestry):
-        budget, spent, kept = record.budget, record.spent, add(own, above)
+        budget, spent, need = record.budget, record.spent, add(own, above)
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
-        if budget.tokens is not None and spent.tokens + kept.tokens >= budget.tokens:
-            amounts = spent.tokens, budget.tokens, closing.tokens, results.tokens, above.tokens
+        if budget.tokens is not None and spent.tokens + need.tokens >= budget.tokens:
+            amounts = spent.tokens, budget.tokens, turn.tokens, results.tokens, above.tokens
             return record.depth, _nothing_left(record.address, "tokens", *amounts)
-        if budget.micro_usd is not None and spent.micro_usd + kept.micro_usd > budget.micro_usd:
-            amounts = spent.micro_usd, budget.micro_usd, closing.micro_usd, results.micro_usd, above.micro_usd
+        if budget.micro_usd is not None and spent.micro_usd + need.micro_usd > budget.micro_usd:
+            amounts = spent.micro_usd, budget.micro_usd, turn.micro_usd, results.micro_usd, above.micro_usd
             return record.depth, _nothing_left(record.address, "micro-dollars", *amounts)
     return 0, ""
 
 
 def _nothing_left(
-    address: str, unit: str, spent: int, limit: int, closing: int, results: int, above: int
+    address: str, unit: str, spent: int, limit: int, turn: int, results: int, above: int
 ) -> str:
     beside = f", closing turns above it up to {above:,}" if above else ""
     return (
         f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
-        f"the next turn needs up to {closing:,}, and the results of its delegations up to {results:,}{beside}"
+        f"the next turn needs up to {turn:,}, and the results of its delegations up to {results:,}{beside}"
     )
 
 
@@ -387,14 +388,8 @@ def _child(
         profile.model_below(parent.model),
         narrow(above, own),
         depth_of(address),
-        _budget(own),
+        Budget(own.tokens, micro(own.cost_usd)),
         deadline_timer=timer,
         handed=handed_by(parent),
         labels=request.labels,
     )
-
-
-def _budget(own: Limits) -> Budget:
-    if own.tokens is None and own.cost_usd is None:
-        return NO_BUDGET
-    return Budget(own.tokens, micro(own.cost_usd))

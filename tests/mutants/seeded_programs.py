@@ -287,8 +287,8 @@ COSTS: Final = (
         "places-reset-by-a-step",
         "A program's copies are counted per step.",
         "supervisor.turns",
-        "    if has_rooms and request.attempt == 1 and not record.profile.is_eager:\n",
-        "    if has_rooms and request.attempt == 1:\n",
+        "    if is_keeping and request.attempt == 1 and not record.profile.is_eager:\n",
+        "    if is_keeping and request.attempt == 1:\n",
     ),
     Mutant(
         "ended-in-line-begins",

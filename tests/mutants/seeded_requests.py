@@ -76,7 +76,7 @@ SECOND: Final = (
         "delegation-without-a-closing-turn",
         "A delegation need not leave tokens for the next turn of its parent.",
         "supervisor.delegating",
-        "spent.tokens + kept.tokens >= budget.tokens",
+        "spent.tokens + need.tokens >= budget.tokens",
         "spent.tokens >= budget.tokens",
     ),
     Mutant(
