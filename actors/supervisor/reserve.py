@@ -60,11 +60,11 @@ class Reserve(msgspec.Struct, frozen=True, gc=False):
 
     def plus(self, purpose: Purpose, need: Need) -> "Reserve":
         """Return the account with more for a purpose."""
-        return self if need == NOTHING else replace(self, **{purpose: add(getattr(self, purpose), need)})
+        return self if need is NOTHING else replace(self, **{purpose: add(getattr(self, purpose), need)})
 
     def less(self, purpose: Purpose, need: Need) -> "Reserve":
         """Return the account with a need of a purpose given back."""
-        return self if need == NOTHING else replace(self, **{purpose: subtract(getattr(self, purpose), need)})
+        return replace(self, **{purpose: subtract(getattr(self, purpose), need)})
 
     def at_new_turn(self) -> "Reserve":
         """Return the account of an agent that requests a turn: what was kept for that turn is free."""

@@ -125,8 +125,9 @@ def at_end(
         return kept.plus("ends", over), add(for_end, over)
     if delegation.room and not is_last:  # else no agent below has to leave room for it
         kept = kept.plus("results", excess(ancestry, end))
-    # A delegation in the background that has never begun ends as a result like any other.
-    return kept.less("ends", for_end).plus("results", for_end), None
+    if delegation.is_background:  # it has never begun, so its end is a result like any other
+        kept = kept.less("ends", for_end).plus("results", for_end)
+    return kept, None
 
 
 def _kept_for_end(ancestry: list[Record], delegation: Delegation, end: DelegationEnded, rules: int) -> Need:

@@ -75,7 +75,7 @@ SECOND: Final = (
     Mutant(
         "delegation-without-a-closing-turn",
         "A delegation need not leave tokens for the next turn of its parent.",
-        "supervisor.delegating",
+        "supervisor.resolving",
         "spent.tokens + need.tokens >= budget.tokens",
         "spent.tokens >= budget.tokens",
     ),

@@ -54,7 +54,8 @@ def test_an_amount_that_moves_to_another_purpose_stays_in_the_total(
 
 def test_nothing_changes_no_account() -> None:
     reserve = Reserve(turn=Need(3))
-    assert reserve.plus("ends", Need()) is reserve.less("ends", Need()) is reserve
+    assert reserve.plus("ends", NOTHING) is reserve
+    assert reserve.less("ends", NOTHING) == reserve
 
 
 @pytest.mark.parametrize(("one", "other"), [(Need(5, 6), Need(1, 2)), (NOTHING, NOTHING)])
