@@ -11,21 +11,10 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.supervisor.reserve import NO_RESERVE, add, subtract
 from callboard.actors.supervisor.state import Record
 
 Verdict: TypeAlias = Literal["now", "later", "never"]
-
-
-def add(one: Need, other: Need) -> Need:
-    """Return the sum of two needs."""
-    if one is NOTHING:  # as for most agents: the sum is the other need itself, not a copy
-        return other
-    return Need(one.tokens + other.tokens, one.micro_usd + other.micro_usd)
-
-
-def subtract(one: Need, other: Need) -> Need:
-    """Return the difference of two needs."""
-    return Need(one.tokens - other.tokens, one.micro_usd - other.micro_usd)
 
 
 def is_limited(ancestry: Iterable[Record]) -> bool:
@@ -46,12 +35,12 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     """
     if not is_limited(ancestry):
         return "now", ()
-    kept = need  # and room for each ancestor's closing turn, in its own scope and in all above it
+    kept = need  # and what each ancestor keeps, in its own scope and in all above it
     exhausted: list[str] = []
     for record in reversed(ancestry):
         budget = record.budget
-        if budget.closing is not NOTHING and record is not ancestry[-1]:
-            kept = add(kept, budget.closing)
+        if record.kept is not NO_RESERVE and record is not ancestry[-1]:
+            kept = add(kept, record.kept.total)
         if budget.tokens is None and budget.micro_usd is None:
             continue
         verdict = _fits_in(record, kept)
@@ -79,29 +68,29 @@ def _fits_in(record: Record, kept: Need) -> Verdict:
 
 
 def kept_above(ancestry: list[Record]) -> Iterator[tuple[Record, Need]]:
-    """Yield each record, lowest first, with the reserves for closing turns of the agents above the lowest."""
+    """Yield each record, lowest first, with what the agents above the lowest keep."""
     kept = NOTHING
     for record in reversed(ancestry):
         if record is not ancestry[-1]:
-            kept = add(kept, record.budget.closing)
+            kept = add(kept, record.kept.total)
         yield record, kept
 
 
 def shortage(ancestry: list[Record], need: Need, place: int) -> str:
     """Say what a call needs and what the scope at this place has left, if the call can never fit there."""
-    record, closing = ancestry[place], NOTHING
+    record, kept = ancestry[place], NOTHING
     for above in ancestry[place:-1]:
-        closing = add(closing, above.budget.closing)
+        kept = add(kept, above.kept.total)
     budget, spent = record.budget, record.spent
-    if budget.tokens is not None and spent.tokens + need.tokens + closing.tokens > budget.tokens:
-        return _shortage(need.tokens, closing.tokens, spent.tokens, budget.tokens, "{:,} tokens")
+    if budget.tokens is not None and spent.tokens + need.tokens + kept.tokens > budget.tokens:
+        return _shortage(need.tokens, kept.tokens, spent.tokens, budget.tokens, "{:,} tokens")
     limit, unit = budget.micro_usd or 0, "{:,} millionths of a US dollar"
-    return _shortage(need.micro_usd, closing.micro_usd, spent.micro_usd, limit, unit)
+    return _shortage(need.micro_usd, kept.micro_usd, spent.micro_usd, limit, unit)
 
 
-def _shortage(need: int, closing: int, spent: int, limit: int, form: str) -> str:
+def _shortage(need: int, kept: int, spent: int, limit: int, form: str) -> str:
     amount = form.format
-    beside = f" beside {amount(closing)} for closing turns" if closing else ""
+    beside = f" beside {amount(kept)} for closing turns" if kept else ""
     left = amount(max(0, limit - spent))
     return f"it needs up to {amount(need)}{beside}; {left} are left, {spent:,} of {limit:,} are spent"
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.port_messages import ContextMade
 from callboard.actors.supervisor.delegating import begin
 from callboard.actors.supervisor.ending import end_delegation
+from callboard.actors.supervisor.resolving import profiles_of
 from callboard.actors.supervisor.state import Delegation
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -41,4 +42,6 @@ def begin_if_ready(work: UnitOfWork, parent: str, delegation: Delegation) -> Non
     if delegation.waits > 1:
         work.put_delegation(parent, replace(delegation, waits=delegation.waits - 1))
     else:
-        begin(work, parent, replace(delegation, waits=0))
+        request = delegation.request
+        assert request is not None
+        begin(work, parent, replace(delegation, waits=0), profiles_of(work.state, request))

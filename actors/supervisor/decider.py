@@ -82,7 +82,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.telling import on_tell
 from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
-    keep_closing,
+    keep_turn,
     on_capacity_given,
     on_turn_requested,
     on_turn_timer,
@@ -229,7 +229,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
     ToolsChanged: Handler(on_tools_changed),
     TurnRequested: Handler(on_turn_requested, settles=True),
-    TurnSettled: Handler(keep_closing, settles=True),
+    TurnSettled: Handler(keep_turn, settles=True),
     Delegate: Handler(on_delegate, settles=True),
     CancelTask: Handler(lambda work, sender, body: cancel_delegation(work, sender, body.turn, body.call)),
     Wake: Handler(on_wake, settles=True),

@@ -1,52 +1,47 @@
-"""Delegating: the supervisor checks a delegation, takes its slots and begins its agents.
+"""Delegating: the supervisor takes the slots of a delegation and begins its agents.
 
 One delegation takes these steps:
 
-    on_delegate        deny it if a limit, a budget or the parent's profile forbids it
-    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known, and
-                       the context port if a profile wants a context
-    begin              post `Begin` to each racer, now or when both have answered
+    on_delegate   resolve its agents and check it (resolving); deny it, or
+    _take_slots   take ordinals and slots, and keep room for the result; a program's may stand in line
+    start         ask the schema port if the schema is not known or the call has an input, and the context
+                  port if a profile wants a context
+    begin         post `Begin` to each racer, now or when all of them have answered
 
 Rules
   - Ordinals and agent slots are taken when `Delegate` is handled, and a denied delegation takes an ordinal
     too. So an address never depends on the order in which ports answer.
   - Copies of a program's agents over max_children stand in line, in the order of the asks. They take ordinals
     and slots when they are asked for, like all others.
-  - A question of a program to a model begins an implicit agent. It counts among the program's copies, and
-    neither for depth, for the number of agents, nor in the allowlist.
-  - A delegation with several racers is denied as a whole or begins as a whole.
   - A delegation whose parent ends before those answers never begins.
+  - Agents begin with their profiles of that moment: tools may have changed since `Delegate`.
   - A child starts with its own profile's instructions, its context if there is one, and the prompt, and no
     other part of the parent's conversation. Its limits are the narrowest of its parent's, its profile's and
     its call's.
 """
 
-import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
-from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
+from callboard.actors.protocol.limits import handed_down, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.port_messages import CheckSchema, ContextMade, MakeContext
-from callboard.actors.protocol.profiles import Profile, read_profile
-from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import add, is_limited, kept_above
-from callboard.actors.supervisor.contracts import callee_of, described_end, names_told, roster_of, why_unfit
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
-from callboard.actors.supervisor.rights import agent_refusal, child_refusal, handed_by
-from callboard.actors.supervisor.rooms import need_of_room, room_for, with_closing, with_result, with_task
+from callboard.actors.supervisor.reserving import excess, for_delegation
+from callboard.actors.supervisor.resolving import Denial, Profiles, Wanted, resolve, why_denied
+from callboard.actors.supervisor.rights import handed_by
 from callboard.actors.supervisor.state import (
     NO_BOOKS,
-    NO_BUDGET,
     Budget,
     Check,
     CheckTask,
     Delegation,
     Record,
     SchemaVerdict,
-    SupervisorState,
     Timer,
 )
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -60,43 +55,48 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         end = DelegationEnded(request.turn, request.call, "cancelled", detail=detail, by=work.seq)
         work.post(sender, end)
         return
-    parent, count = ancestry[-1], len(request.profiles)
-    first = parent.next_ordinal
-    room = room_for(ancestry, request)
-    needed = need_of_room(ancestry, room)
-    refusal = why_denied(work.state, ancestry, request, needed)
-    budget = parent.budget
-    if refusal is not None:
-        kind, detail = refusal
-        address = child_of(sender, first)
-        end = DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
-        if request.profiles:
-            end = described_end(work.state, end, parent.profile.name, callee_of(work.state, request))
-        budget = with_result(ancestry, end) if request.room else budget
-        if kind == "budget" and parent.profile.is_eager:
-            latch(work, ancestry, scope_without_room(ancestry, request, needed)[0], detail)
-            end = with_latch(work, ancestry, end)
-        # A denied delegation uses up its ordinals too.
-        work.update_record(sender, next_ordinal=first + count, budget=budget)
-        work.post(sender, end)
-        return
-    kept = NOTHING
+    wanted = resolve(work.state, ancestry, request)
+    denial = wanted if isinstance(wanted, Denial) else why_denied(work.state, ancestry, wanted)
+    if isinstance(wanted, Denial) or denial is not None:
+        assert denial is not None
+        _deny(work, ancestry, request, denial)
+    else:
+        _take_slots(work, ancestry, wanted)
+
+
+def _deny(work: UnitOfWork, ancestry: list[Record], request: Delegate, denial: Denial) -> None:
+    """End a delegation that does not begin. It uses up its ordinals too."""
+    parent, first = ancestry[-1], ancestry[-1].next_ordinal
+    end = DelegationEnded(
+        request.turn,
+        request.call,
+        denial.kind,
+        child_of(parent.address, first),
+        detail=denial.detail,
+        by=work.seq,
+    )
+    if request.profiles:
+        end = described_end(work.state, end, parent.profile.name, callee_of(work.state, request))
+    kept = parent.kept.plus("results", excess(ancestry, end)) if request.room else parent.kept
+    if denial.kind == "budget" and parent.profile.is_eager:
+        latch(work, ancestry, denial.scope, denial.detail)
+        end = with_latch(work, ancestry, end)
+    work.update_record(parent.address, next_ordinal=first + len(request.profiles), kept=kept)
+    work.post(parent.address, end)
+
+
+def _take_slots(work: UnitOfWork, ancestry: list[Record], wanted: Wanted) -> None:
+    """Take the ordinals and slots of an allowed delegation. Start it, or let it stand in line."""
+    request, parent = wanted.request, ancestry[-1]
+    first, count = parent.next_ordinal, len(request.profiles)
+    kept, for_end = parent.kept, NOTHING
     if not parent.profile.is_eager:  # a program keeps no reserve
-        budget = with_closing(budget, request.closing, needed)
-        if request.mode == "background":
-            budget, kept = with_task(ancestry, budget, room, child_of(sender, first))
-    work.update_record(sender, next_ordinal=first + count, budget=budget)
-    _open_delegation(work, parent, first, request, room, kept)
-
-
-def _open_delegation(
-    work: UnitOfWork, parent: Record, first: int, request: Delegate, room: int, kept: Need
-) -> None:
-    """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
-    count = len(request.profiles)
+        address = child_of(parent.address, first)
+        kept, for_end = for_delegation(ancestry, request, address, wanted.size, wanted.result)
+    work.update_record(parent.address, next_ordinal=first + count, kept=kept)
     schema, output_type = request.schema, ""
     if schema == NULL:
-        profile, _ = _profile_of(work.state, request, request.profiles[0])
+        profile, _ = wanted.profiles[0]
         schema, output_type = profile.schema, profile.output_type
     delegation = Delegation(
         first,
@@ -106,15 +106,15 @@ def _open_delegation(
         schema,
         request,
         output_type=output_type,
-        room=room,
+        room=wanted.size,
         is_background=request.mode == "background",
         callee=callee_of(work.state, request),
-        kept=kept,
+        kept=for_end,
     )
     if request.implicit == NULL:
         work.update_session(agents=work.state.agents + count)
     if has_place(parent, count):
-        start(work, parent.address, delegation, work.seq)
+        start(work, parent.address, delegation, wanted.profiles, work.seq)
         return
     books = parent.program or NO_BOOKS
     line = books.line.put(delegation.key, work.seq)
@@ -134,12 +134,13 @@ def has_place(parent: Record, count: int, *, is_first: bool = False) -> bool:
     return parent.turn_children + count <= (parent.limits.max_children or 0)
 
 
-def start(work: UnitOfWork, parent: str, delegation: Delegation, seq: int) -> None:
+def start(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profiles, seq: int) -> None:
     """Begin a delegation, or have its schema checked and its contexts made first.
 
-    parent: the agent that delegated. seq: of its `Delegate`.
+    parent: the agent that delegated. profiles: those of the racers. seq: the event of its `Delegate`.
     """
-    schema, record = delegation.schema, work.record(parent)
+    schema, request, record = delegation.schema, delegation.request, work.record(parent)
+    assert request is not None
     assert record is not None
     count = len(delegation.racers)
     taken = record.turn_children + count
@@ -147,144 +148,27 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, seq: int) -> No
     work.put_record(replace(record, turn_children=taken, background=background))
     verdict = work.schema_verdict(schema) if schema != NULL else None
     is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
-    wanted = _contexts_wanted(work.state, delegation.request)
-    has_input = delegation.request is not None and delegation.request.input != NULL
-    if not is_unchecked and not wanted and not has_input:
-        begin(work, parent, delegation)
+    prepared = _prepared(request, profiles)
+    has_input = request.input != NULL
+    if not is_unchecked and not prepared and not has_input:
+        begin(work, parent, delegation, profiles)
         return
-    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(wanted) + has_input)
+    delegation = replace(delegation, is_checking=True, waits=is_unchecked + len(prepared) + has_input)
     work.put_delegation(parent, delegation)
     if has_input:
-        ask_input(work, parent, delegation)
+        _ask_input(work, parent, delegation, request, profiles[0][0])
     if is_unchecked and (verdict is None or not _join_check(work, parent, delegation, verdict)):
         ask_schema(work, parent, delegation, parent, "accept")
-    for name in wanted:
+    for name in prepared:
         timeout = _timeout_ms(work, parent)
         work.post(CONTEXT, MakeContext(parent, delegation.key, name, seq, timeout))
 
 
-def _contexts_wanted(state: SupervisorState, request: Delegate | None) -> tuple[str, ...]:
-    """Return the profiles of a delegation whose agents begin with a context, each once."""
-    if request is None or request.implicit != NULL:
-        return ()
-    return tuple(name for name in dict.fromkeys(request.profiles) if state.profiles[name][0].is_prepared)
-
-
-def why_denied(
-    state: SupervisorState, ancestry: list[Record], request: Delegate, room: Need = NOTHING
-) -> tuple[OutcomeKind, str] | None:
-    """Return the kind of a denial and its reason, in words for the parent's model; None allows it.
-
-    room: the need of its result in the parent's next turn.
-    """
-    parent, count = ancestry[-1], len(request.profiles)
-    limits = parent.limits
-    if not count:
-        return "denied", "a delegation names at least one agent"
-    if request.implicit == NULL and (detail := _not_allowed(state, parent, request)):
-        return "denied", detail
-    # A program's delegation stands in line; one that could never fit would stand there forever.
-    children = 0 if parent.profile.is_eager else parent.turn_children
-    if children + count > (limits.max_children or 0):
-        counted = "racers counted singly" + (", with those in the background" if parent.background else "")
-        return "denied", f"at most {limits.max_children} delegations in one turn, {counted}"
-    return (
-        why_unfit(state, request)
-        or _over_budget(ancestry, request, room)
-        or _unreadable(request)
-        or _unpriced(state, ancestry, request)
-        or _forbidden(state, parent, request)
-    )
-
-
-def _not_allowed(state: SupervisorState, parent: Record, request: Delegate) -> str:
-    """Return the reason for which an agent may not begin these agents, '' if it may."""
-    limits, count = parent.limits, len(request.profiles)
-    if parent.depth >= (limits.max_depth or 0):
-        return f"agents may nest {limits.max_depth} deep, and this one is at that depth"
-    for name in request.profiles:
-        if name not in parent.profile.agents or name not in state.profiles:
-            return f"there is no agent '{name[:100]}' to delegate to{names_told(state, parent.profile)}"
-        if refusal := agent_refusal(parent, name):
-            return refusal
-    if state.agents + count > (limits.max_agents or 0):
-        return f"at most {limits.max_agents} agents in one session"
-    return ""
-
-
-def _unreadable(request: Delegate) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if the profile of the implicit agent is not one."""
-    if request.implicit == NULL:
-        return None
-    try:
-        read_profile(bytes(request.implicit))
-    except (msgspec.DecodeError, RecursionError):
-        return "denied", "the profile of the implicit agent cannot be read"
-    return None
-
-
-def _profile_of(state: SupervisorState, request: Delegate, name: str) -> tuple[Profile, Json]:
-    """Return the profile of one of a delegation's agents, with its bytes."""
+def _prepared(request: Delegate, profiles: Profiles) -> tuple[str, ...]:
+    """Return the agents of a delegation that begin with a context, each once."""
     if request.implicit != NULL:
-        return read_profile(bytes(request.implicit)), request.implicit
-    return state.profiles[name]
-
-
-def _over_budget(ancestry: list[Record], request: Delegate, room: Need) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if a budget leaves nothing for a sub-agent beside the closing turns."""
-    if not is_limited(ancestry):
-        return None
-    _, why = scope_without_room(ancestry, request, room)
-    return ("budget", why) if why else None
-
-
-def scope_without_room(ancestry: list[Record], request: Delegate, room: Need) -> tuple[int, str]:
-    """Return the place of the lowest scope that leaves nothing for a sub-agent, and why; '' if all do."""
-    closing, results = request.closing, add(ancestry[-1].budget.rooms, room)
-    own = add(closing, results)
-    for record, above in kept_above(ancestry):
-        budget, spent, kept = record.budget, record.spent, add(own, above)
-        # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
-        if budget.tokens is not None and spent.tokens + kept.tokens >= budget.tokens:
-            amounts = spent.tokens, budget.tokens, closing.tokens, results.tokens, above.tokens
-            return record.depth, _nothing_left(record.address, "tokens", *amounts)
-        if budget.micro_usd is not None and spent.micro_usd + kept.micro_usd > budget.micro_usd:
-            amounts = spent.micro_usd, budget.micro_usd, closing.micro_usd, results.micro_usd, above.micro_usd
-            return record.depth, _nothing_left(record.address, "micro-dollars", *amounts)
-    return 0, ""
-
-
-def _nothing_left(
-    address: str, unit: str, spent: int, limit: int, closing: int, results: int, above: int
-) -> str:
-    beside = f", closing turns above it up to {above:,}" if above else ""
-    return (
-        f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
-        f"the next turn needs up to {closing:,}, and the results of its delegations up to {results:,}{beside}"
-    )
-
-
-def _forbidden(state: SupervisorState, parent: Record, request: Delegate) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if one of the agents would begin with a model that it may not use."""
-    for name in request.profiles:
-        if refusal := child_refusal(parent, _profile_of(state, request, name)[0]):
-            return "denied", refusal
-    return None
-
-
-def _unpriced(
-    state: SupervisorState, ancestry: list[Record], request: Delegate
-) -> tuple[OutcomeKind, str] | None:
-    """Return a denial if a cost limit applies to a model without known prices."""
-    is_costed = (
-        any(record.budget.micro_usd is not None for record in ancestry) or request.limits.cost_usd is not None
-    )
-    for name in request.profiles:
-        profile, _ = _profile_of(state, request, name)
-        unpriced = profile.own_model(ancestry[-1].model).unpriced
-        if unpriced and (is_costed or profile.limits.cost_usd is not None):
-            return "denied", f"a cost limit applies and the prices of {unpriced} are not known"
-    return None
+        return ()
+    return tuple(dict.fromkeys(profile.name for profile, _ in profiles if profile.is_prepared))
 
 
 def _join_check(work: UnitOfWork, parent: str, delegation: Delegation, verdict: SchemaVerdict) -> bool:
@@ -318,38 +202,54 @@ def ask_schema(
     work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout, output_type))
 
 
-def ask_input(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
+def _ask_input(
+    work: UnitOfWork, parent: str, delegation: Delegation, request: Delegate, profile: Profile
+) -> None:
     """Ask the schema port to check the input of an agent with a contract."""
-    request, number = delegation.request, work.state.next_check
-    assert request is not None
-    profile, _ = _profile_of(work.state, request, request.profiles[0])
+    number = work.state.next_check
     check = Check("input", parent, delegation.key, 0)
     work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
-    asked = (profile.input_schema, request.input, _timeout_ms(work, parent), profile.input_type)
-    work.post(SCHEMA, CheckSchema(number, "input", *asked))
+    asked = CheckSchema(
+        check=number,
+        task="input",
+        schema=profile.input_schema,
+        value=request.input,
+        timeout_ms=_timeout_ms(work, parent),
+        output_type=profile.input_type,
+    )
+    work.post(SCHEMA, asked)
 
 
 def _timeout_ms(work: UnitOfWork, address: str) -> int:
     return millis(work.limits_of(address).schema_timeout_s, 5_000)
 
 
-def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
-    """Begin every racer of a delegation. parent: the agent that delegated."""
+def begin(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profiles) -> None:
+    """Begin every racer of a delegation. parent: the agent that delegated. profiles: as they are now."""
     request, record, contexts = delegation.request, work.record(parent), dict(delegation.contexts)
     assert request is not None
     assert record is not None
-    for ordinal, name in zip(delegation.racers, request.profiles, strict=True):
-        profile, raw = _profile_of(work.state, request, name)
+    for ordinal, (profile, raw) in zip(delegation.racers, profiles, strict=True):
         child = _child(work, record, delegation, ordinal, profile, request)
         work.add(child)
         roster, callees = roster_of(work.state, profile, child.depth, child.limits)
-        told = (profile.own_model(child.model), child.limits, delegation.schema, child.depth, roster)
-        given = (NULL, child.permissions, request.labels, callees)
-        named = request.description
-        first = Begin(raw, request.prompt, *told, *given, rules=work.state.rules, description=named)
+        first = Begin(
+            profile=raw,
+            prompt=request.prompt,
+            model=profile.own_model(child.model),
+            limits=child.limits,
+            schema=delegation.schema,
+            depth=child.depth,
+            roster=roster,
+            permissions=child.permissions,
+            labels=request.labels,
+            callees=callees,
+            rules=work.state.rules,
+            description=request.description,
+        )
         if bounds_questions(work.state.rules, profile, request.limits):
             first = replace(first, bounds_questions=True)
-        work.post(child.address, _with_context(first, contexts.get(name)))
+        work.post(child.address, _with_context(first, contexts.get(profile.name)))
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
         work.post(parent, Delegated(delegation.turn, delegation.call, address))
@@ -387,14 +287,8 @@ def _child(
         profile.model_below(parent.model),
         narrow(above, own),
         depth_of(address),
-        _budget(own),
+        Budget(own.tokens, micro(own.cost_usd)),
         deadline_timer=timer,
         handed=handed_by(parent),
         labels=request.labels,
     )
-
-
-def _budget(own: Limits) -> Budget:
-    if own.tokens is None and own.cost_usd is None:
-        return NO_BUDGET
-    return Budget(own.tokens, micro(own.cost_usd))

@@ -31,10 +31,10 @@ from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
 from callboard.actors.supervisor.admission import dequeue
-from callboard.actors.supervisor.budgets import add
 from callboard.actors.supervisor.contracts import described_end
 from callboard.actors.supervisor.latching import with_latch
-from callboard.actors.supervisor.rooms import ended_task, with_result, without_task
+from callboard.actors.supervisor.reserve import add
+from callboard.actors.supervisor.reserving import at_end
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor.telling import refuse_unheard
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -253,25 +253,18 @@ def end_delegation(
 def _leave_parent(
     work: UnitOfWork, ancestry: list[Record], delegation: Delegation, end: DelegationEnded
 ) -> None:
-    """Take a delegation that has ended out of its parent's record. Keep the room of its result."""
+    """Take a delegation that has ended out of its parent's record. Keep what its result needs."""
     parent = ancestry[-1]
     delegations = parent.delegations.drop(delegation.key)
-    if delegation.is_background and not delegation.is_checking:
-        work.update_record(
-            parent.address,
-            delegations=delegations,
-            background=parent.background - len(delegation.racers),
-            **ended_task(ancestry, delegation, end, work.state.rules),
-        )
-        return
-    is_counted = delegation.room and delegations.size  # else no agent below has to leave room for it
-    budget = with_result(ancestry, end) if is_counted else parent.budget
-    work.update_record(
-        parent.address,
-        delegations=delegations,
-        background=parent.background - len(delegation.racers) * delegation.is_background,
-        budget=without_task(ancestry, budget, delegation, end, work.state.rules),
-    )
+    is_last = not delegations.size
+    kept, unheard = at_end(ancestry, delegation, end, is_last=is_last, rules=work.state.rules)
+    number, ended = parent.ends, parent.ended
+    if unheard is not None:
+        number += 1
+        ended = ended.put(number, unheard)
+    background = parent.background - len(delegation.racers) * delegation.is_background
+    fields = {"delegations": delegations, "background": background, "kept": kept}
+    work.update_record(parent.address, **fields, ends=number, ended=ended)
 
 
 def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:

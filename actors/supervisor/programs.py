@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.messages import Wake, Woken
 from callboard.actors.supervisor.delegating import has_place, start
+from callboard.actors.supervisor.resolving import profiles_of
 from callboard.actors.supervisor.state import NO_BOOKS, Record, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -26,8 +27,8 @@ def serve_lines(work: UnitOfWork, addresses: Iterable[str]) -> None:
             assert record is not None
             books = record.program or NO_BOOKS
             work.update_record(address, program=replace(books, line=books.line.drop(key)))
-            if delegation is not None:
-                start(work, address, delegation, seq)
+            if delegation is not None and delegation.request is not None:
+                start(work, address, delegation, profiles_of(work.state, delegation.request), seq)
 
 
 def _next_in_line(work: UnitOfWork, address: str) -> tuple[int, int] | None:

@@ -78,10 +78,7 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
     ask = replace(ask, limits=narrow(own, ask.own))
     work.update_session(ask=ask)
     if host is not None and not ask.delegation.is_checking:
-        # `closing` and `rooms` are no limits but the reserve for the host's next turn, so they stay.
-        budget = host_budget(own, ask.own, ask.before)
-        budget = replace(host.budget, tokens=budget.tokens, micro_usd=budget.micro_usd)
-        work.update_record(HOST, limits=ask.limits, budget=budget)
+        work.update_record(HOST, limits=ask.limits, budget=host_budget(own, ask.own, ask.before))
         if work.state.rules >= LOOKED_AT_SINCE:
             wake_next(work, HOST)
             work.free_places(HOST, 0)

@@ -24,22 +24,14 @@ from callboard.actors.protocol.port_messages import ContextMade
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Reason
+from callboard.actors.supervisor.reserve import NO_RESERVE, Reserve
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False):
-    """The budget of a subtree.
-
-    tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
-    closing: the reserve that the agents below must leave free: the need of its agent's next turn, and rooms.
-    rooms: the part of it for the results of delegations. tasks: the part of rooms for background delegations
-        whose ends no request of its agent holds.
-    """
+    """The most that a subtree may use, None for no limit; micro_usd: millionths of a US dollar."""
 
     tokens: int | None = None
     micro_usd: int | None = None
-    closing: Need = NOTHING
-    rooms: Need = NOTHING
-    tasks: Need = NOTHING
 
 
 NO_BUDGET: Final = Budget()
@@ -119,7 +111,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has a descendant that has not.
 
     budget, spent, reserved: the budget of the agent and its descendants, and the amounts they have spent and
-        have reserved for calls in flight.
+        have reserved for calls in flight. kept: what the agents below have to leave of the budget.
     is_stopped: True if it got a `Stop`. An agent that finished or reported gets none.
     wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
     ticket: its place in the queue. parked: the scope whose budget its request waits for.
@@ -130,8 +122,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
         were open before; of a program, all that have a place now.
     background: the copies of its open background delegations.
-    ends, ended: the number of ends of such delegations, and the rooms of those ends that no request holds,
-        by number.
+    ends, ended: the number of ends of such delegations, and what is kept for those ends that no request
+        holds, by number.
     told, unheard: the number of `Tell`s to this agent, and the request ids of those that no granted request
         holds, by number.
     handed: the rights that it was given from above, without those of its own bundle.
@@ -149,6 +141,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     budget: Budget = NO_BUDGET
     spent: Usage = ZERO
     reserved: Need = NOTHING
+    kept: Reserve = NO_RESERVE
     grant: Need | None = None
     turn: int = 0
     attempt: int = 0

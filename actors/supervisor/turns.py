@@ -33,7 +33,8 @@ from callboard.actors.supervisor.admission import (
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
 from callboard.actors.supervisor.latching import latch
-from callboard.actors.supervisor.rooms import at_new_turn, with_stated
+from callboard.actors.supervisor.reserve import NO_RESERVE
+from callboard.actors.supervisor.reserving import at_new_turn
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -51,10 +52,10 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     if request.labels:
         record = ancestry[-1] = replace(record, labels=united(record.labels, request.labels))
         work.put_record(record)
-    # An end that crossed the parent's last request is heard by this one, and only its room is left by now.
-    has_rooms = record.turn_children or record.ended.size or record.budget.closing is not NOTHING
-    if has_rooms and request.attempt == 1 and not record.profile.is_eager:
-        ancestry = _with_room(work, ancestry, at_new_turn(record, request))
+    # An end that crossed the parent's last request is heard by this one, and only its part is kept by now.
+    is_keeping = record.turn_children or record.ended.size or record.kept is not NO_RESERVE
+    if is_keeping and request.attempt == 1 and not record.profile.is_eager:
+        ancestry = _with_kept(work, ancestry, at_new_turn(record, request))
         record = ancestry[-1]
     if request.is_unbounded and budgets.is_limited(ancestry):
         _refuse_unbounded(work, record, request)
@@ -66,7 +67,7 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         _grant_or_enqueue(work, ancestry, request, work.seq)
 
 
-def _with_room(work: UnitOfWork, ancestry: list[Record], record: Record) -> list[Record]:
+def _with_kept(work: UnitOfWork, ancestry: list[Record], record: Record) -> list[Record]:
     """Keep the record of an agent that has begun a turn. Return its ancestry after that.
 
     Its delegations in the background may have to leave less than before: those that wait are looked at again.
@@ -79,11 +80,11 @@ def _with_room(work: UnitOfWork, ancestry: list[Record], record: Record) -> list
     return work.ancestry(record.address) or ancestry
 
 
-def keep_closing(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
+def keep_turn(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
     """Let the background delegations of an agent leave room for its next turn, as it states it."""
     record = work.record(sender)
     if record is not None and record.background:
-        work.update_record(sender, budget=with_stated(record.budget, settled.closing))
+        work.update_record(sender, kept=replace(record.kept, turn=settled.closing))
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:

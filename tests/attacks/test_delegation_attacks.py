@@ -19,7 +19,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallModel, CallTool
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.supervisor.rooms import ROOM_BYTES_MIN
+from callboard.actors.supervisor.reserving import RESULT_BYTES_MIN
 from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryLog
@@ -174,7 +174,7 @@ def test_g8_of_four_children_only_the_two_that_fit_the_budget_get_a_turn() -> No
         tried = played(scenario(_spends, limits=Limits(tokens=limit)))
         askers = [event.sender for event in tried.events(TurnRequested)]
         needs = dict(zip(askers, [asked.need.tokens for asked in tried.of(TurnRequested)], strict=True))
-        limit = NOMINAL.tokens + 2 * needs["host.1"] + needs["host"] + 4 * ROOM_BYTES_MIN
+        limit = NOMINAL.tokens + 2 * needs["host.1"] + needs["host"] + 4 * RESULT_BYTES_MIN
     grants: set[int] = set()
     ends: set[tuple[str, ...]] = set()
     for world in every_order(scenario(_spends, limits=Limits(tokens=limit)), runs=600):

@@ -145,16 +145,16 @@ LAST_DEPTH: Final = (
     Mutant(
         "depth-zero-is-no-limit",
         "With max_depth=0 agents may delegate.",
-        "supervisor.delegating",
-        "    if parent.depth >= (limits.max_depth or 0):\n",
-        "    if limits.max_depth and parent.depth >= limits.max_depth:\n",
+        "supervisor.resolving",
+        "if parent.depth >= (limits.max_depth or 0):",
+        "if limits.max_depth and parent.depth >= limits.max_depth:",
     ),
     Mutant(
         "depth-zero-is-the-default",
         "With max_depth=0 agents may delegate as deep as without a limit.",
-        "supervisor.delegating",
-        "    if parent.depth >= (limits.max_depth or 0):\n",
-        "    if parent.depth >= (limits.max_depth or 3):\n",
+        "supervisor.resolving",
+        "if parent.depth >= (limits.max_depth or 0):",
+        "if parent.depth >= (limits.max_depth or 3):",
     ),
     Mutant(
         "offered-at-depth-zero",
@@ -166,16 +166,16 @@ LAST_DEPTH: Final = (
     Mutant(
         "one-level-too-many",
         "Agents nest one level deeper than max_depth says.",
-        "supervisor.delegating",
-        "    if parent.depth >= (limits.max_depth or 0):\n",
-        "    if parent.depth > (limits.max_depth or 0):\n",
+        "supervisor.resolving",
+        "if parent.depth >= (limits.max_depth or 0):",
+        "if parent.depth > (limits.max_depth or 0):",
     ),
     Mutant(
         "questions-bound-by-depth",
         "At max_depth a program may put no questions to models.",
-        "supervisor.delegating",
-        "    if request.implicit == NULL and (detail := _not_allowed(state, parent, request)):\n",
-        "    if detail := _not_allowed(state, parent, request):\n",
+        "supervisor.resolving",
+        "    if request.implicit == NULL:\n        if parent.depth",
+        "    if request.implicit == NULL or parent.depth >= (limits.max_depth or 0):\n        if parent.depth",
     ),
 )
 

@@ -83,8 +83,8 @@ REOPENING: Final = (
         "reserve-dropped-by-limits",
         "A resume with limits drops the reserve for the next turn of the host.",
         _RESUMING,
-        "        budget = replace(host.budget, tokens=budget.tokens, micro_usd=budget.micro_usd)\n",
-        "",
+        "budget=host_budget(own, ask.own, ask.before))",
+        "budget=host_budget(own, ask.own, ask.before), kept=host.kept.__class__())",
     ),
     Mutant(
         "every-timer-extended",

@@ -75,8 +75,8 @@ SECOND: Final = (
     Mutant(
         "delegation-without-a-closing-turn",
         "A delegation need not leave tokens for the next turn of its parent.",
-        "supervisor.delegating",
-        "spent.tokens + kept.tokens >= budget.tokens",
+        "supervisor.resolving",
+        "spent.tokens + need.tokens >= budget.tokens",
         "spent.tokens >= budget.tokens",
     ),
     Mutant(

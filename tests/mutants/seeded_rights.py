@@ -9,8 +9,8 @@ WIDER: Final = (
         "child-by-first-rules",
         "A child lives by the first rules, whatever those of its session are.",
         "supervisor.delegating",
-        ", rules=work.state.rules,",
-        ",",
+        "            rules=work.state.rules,\n",
+        "",
     ),
     Mutant(
         "layers-above-forgotten",

@@ -75,8 +75,8 @@ BUDGETS: Final = (
         "closing-in-its-own-scope-only",
         "A closing turn is kept free in the scope of its own agent, but not in those above it.",
         "supervisor.budgets",
-        "            kept = add(kept, budget.closing)",
-        "            kept = add(need, budget.closing)",
+        "            kept = add(kept, record.kept.total)\n        if",
+        "            kept = add(need, record.kept.total)\n        if",
     ),
     Mutant(
         "unknown-use-is-free",
@@ -118,8 +118,8 @@ BUDGETS: Final = (
         "own-budget-forgotten",
         "A child's own token budget does not bind it.",
         "supervisor.delegating",
-        "    return Budget(own.tokens, micro(own.cost_usd))",
-        "    return Budget(None, micro(own.cost_usd))",
+        "        Budget(own.tokens, micro(own.cost_usd)),",
+        "        Budget(None, micro(own.cost_usd)),",
     ),
 )
 

@@ -75,7 +75,7 @@ CONTEXT: Final = (
         "context-for-every-racer",
         "Every racer begins with the context of the first profile.",
         "supervisor.delegating",
-        "contexts.get(name))",
+        "contexts.get(profile.name))",
         "next(iter(contexts.values()), None))",
     ),
     Mutant(
@@ -145,8 +145,8 @@ CONTEXT: Final = (
         "first-context-only",
         "The contexts of further profiles of a race are not made.",
         "supervisor.delegating",
-        "for name in dict.fromkeys(request.profiles) if",
-        "for name in dict.fromkeys(request.profiles[:1]) if",
+        "for profile, _ in profiles if profile.is_prepared",
+        "for profile, _ in profiles[:1] if profile.is_prepared",
     ),
     Mutant(
         "last-context-only",
@@ -159,8 +159,8 @@ CONTEXT: Final = (
         "context-does-not-wait-for-the-schema",
         "A delegation with a context begins before its schema is accepted.",
         "supervisor.delegating",
-        "waits=is_unchecked + len(wanted)",
-        "waits=len(wanted)",
+        "waits=is_unchecked + len(prepared)",
+        "waits=len(prepared)",
     ),
 )
 

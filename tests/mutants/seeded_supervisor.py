@@ -136,23 +136,23 @@ DELEGATING: Final = (
     Mutant(
         "depth-off-by-one",
         "Agents may nest one level deeper than the limit says.",
-        "supervisor.delegating",
-        "    if parent.depth >= (limits.max_depth or 0):",
-        "    if parent.depth > (limits.max_depth or 0):",
+        "supervisor.resolving",
+        "if parent.depth >= (limits.max_depth or 0):",
+        "if parent.depth > (limits.max_depth or 0):",
     ),
     Mutant(
         "children-off-by-one",
         "One more child in a turn than the limit says.",
-        "supervisor.delegating",
-        "    if children + count > (limits.max_children or 0):",
-        "    if children + count > (limits.max_children or 0) + 1:",
+        "supervisor.resolving",
+        "len(wanted.request.profiles) <= (parent.limits.max_children or 0):",
+        "len(wanted.request.profiles) <= (parent.limits.max_children or 0) + 1:",
     ),
     Mutant(
         "agents-off-by-one",
         "One more agent in a session than the limit says.",
-        "supervisor.delegating",
-        "    if state.agents + count > (limits.max_agents or 0):",
-        "    if state.agents + count > (limits.max_agents or 0) + 1:",
+        "supervisor.resolving",
+        "state.agents + len(request.profiles) <= most:",
+        "state.agents + len(request.profiles) <= most + 1:",
     ),
     Mutant(
         "delegate-of-the-stopped",
@@ -174,10 +174,8 @@ DELEGATING: Final = (
         "ordinal-taken-late",
         "A delegation that is refused takes no ordinal.",
         "supervisor.delegating",
-        "    if refusal is not None:\n        kind, detail = refusal\n",
-        "    if refusal is not None:\n"
-        "        kind, detail = refusal\n"
-        "        work.update_record(sender, next_ordinal=first)\n",
+        "    work.update_record(parent.address, next_ordinal=first + len(request.profiles), kept=kept)\n    work.post",
+        "    work.update_record(parent.address, next_ordinal=first, kept=kept)\n    work.post",
     ),
     Mutant(
         "begins-under-the-stopped",
@@ -191,9 +189,9 @@ DELEGATING: Final = (
     Mutant(
         "denied-race-begins-partly",
         "A race that names an unknown agent begins with the others.",
-        "supervisor.delegating",
-        "    for name in request.profiles:\n        if name not in parent.profile.agents",
-        "    for name in request.profiles[:1]:\n        if name not in parent.profile.agents",
+        "supervisor.resolving",
+        "        for name in request.profiles:\n            if name not in parent.profile.agents",
+        "        for name in request.profiles[:1]:\n            if name not in parent.profile.agents",
     ),
     Mutant(
         "wider-limits",
@@ -206,8 +204,7 @@ DELEGATING: Final = (
         "parents-words-in-the-prompt",
         "A child gets its parent's last words in its prompt.",
         "supervisor.delegating",
-        "Begin(raw, request.prompt, *told",
-        "Begin(raw, Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and record.text "
-        "else request.prompt, *told",
+        "            prompt=request.prompt,",
+        "            prompt=Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and record.text else request.prompt,",
     ),
 )

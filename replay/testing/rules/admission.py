@@ -7,10 +7,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import SetTimer, TimerFired
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
-from callboard.replay.testing.rules.ledger import Ledger, Scope
+from callboard.replay.testing.rules.ledger import Ledger, Scope, less, total
 
 
 class Closing(Invariant):
@@ -25,7 +24,7 @@ class Closing(Invariant):
         for grant, who in self.ledger.claims:
             later.pop(0)
             for scope, kept in self.ledger.held(who, NOTHING):
-                if not scope.may_hold(add(kept, _reserved(self.ledger, scope, later))):
+                if not scope.may_hold(total(kept, _reserved(self.ledger, scope, later))):
                     self.broken(
                         grant.seq, f"in the scope of {scope.address} nothing is left for a closing turn"
                     )
@@ -147,7 +146,7 @@ class FirstCome(Invariant):
         for scope, kept in self.ledger.held(who, need):
             if not scope.may_hold(kept):
                 return {who}  # it ends as soon as it is looked at
-            if not scope.may_hold(add(kept, _reserved(self.ledger, scope, not_yet))):
+            if not scope.may_hold(total(kept, _reserved(self.ledger, scope, not_yet))):
                 found.add(scope.address)
         return found
 
@@ -157,5 +156,5 @@ def _reserved(ledger: Ledger, scope: Scope, not_yet: list[str]) -> Need:
     reserved = scope.reserved
     for who in not_yet:
         if who in ledger.asked and (who == scope.address or who.startswith(f"{scope.address}.")):
-            reserved = subtract(reserved, ledger.asked[who].need)
+            reserved = less(reserved, ledger.asked[who].need)
     return reserved

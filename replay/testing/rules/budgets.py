@@ -8,9 +8,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
-from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.ledger import total
 
 
 class Budgets(Invariant):
@@ -27,7 +27,7 @@ class Budgets(Invariant):
                 self.broken(grant.seq, f"{who} is granted a call without a bound, within a budget")
             over = (scope for scope in self.ledger.above(who) if not scope.may_hold(scope.reserved))
             if (scope := next(over, None)) is not None:
-                held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.micro_usd))
+                held = total(scope.reserved, Need(scope.spent.tokens, scope.spent.micro_usd))
                 self.broken(
                     grant.seq,
                     f"{held.tokens} tokens and {held.micro_usd} micro-dollars are spent or reserved, "
@@ -58,7 +58,7 @@ class RoomToDelegate(Invariant):
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Compare the answer to a delegation with the budgets above it, the sender's last call charged."""
-        needed = add(self.ledger.closing, Need(1, 0))  # a turn of a token and no cost, beside the reserve
+        needed = total(self.ledger.closing, Need(1, 0))  # a turn of a token and no cost, beside the reserve
         held = self.ledger.held(event.sender, needed) if self.ledger.has_budgets else ()
         has_room = all(scope.may_hold(kept) for scope, kept in held)
         if self.facts.is_taken_on(event, outputs):

@@ -2,11 +2,13 @@
 
 A scope is an agent and all below it; the host's is the session's. For models that use no more than they may,
 which is what a budget can promise.
+
+A second opinion: nothing of the supervisor's own arithmetic is used. It keeps sums, these books keep items.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import astuple, replace
@@ -34,19 +36,34 @@ from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, Re
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
-from callboard.actors.supervisor.budgets import add, charge_of, subtract
 from callboard.replay.testing.rules.facts import Call, Facts
 
 NO_MODEL = ModelSpec("")
+
+Item: TypeAlias = Literal["turn", "result", "started", "excess", "end"]
+NEXT: Final = (0, 0)
+"""In place of a turn and a call, for the next turn."""
+
+
+def total(*needs: Need) -> Need:
+    """Return the sum of needs."""
+    return Need(sum(one.tokens for one in needs), sum(one.micro_usd for one in needs))
+
+
+def less(one: Need, other: Need) -> Need:
+    """Return a need without a part of it."""
+    return total(one, Need(-other.tokens, -other.micro_usd))
 
 
 class Scope(msgspec.Struct, eq=False):
     """The budget of an agent's subtree, and its amounts spent and reserved.
 
-    closing: what its children must leave for its next turn. rooms: the part of that for their results.
     model: its own, with those that it falls back to.
     results: by open delegation, the bytes that its parent will read.
-    tasks: by open background delegation, the need of its end. ended: the same of ends that no request holds.
+    items: what its children must leave, each with the turn and the call of a delegation: its result, the
+        answer that it has started, the excess of a result, its end in the background. And the next turn.
+    sums: of the items of each kind.
+    unheard: the turn and call of each delegation in the background whose end no request holds.
     """
 
     address: str
@@ -54,17 +71,31 @@ class Scope(msgspec.Struct, eq=False):
     micro_usd: int | None
     spent: Usage = ZERO
     reserved: Need = NOTHING
-    closing: Need = NOTHING
-    rooms: Need = NOTHING
     model: ModelSpec = NO_MODEL
     results: dict[tuple[int, int], int] = {}
-    tasks: dict[tuple[int, int], Need] = {}
-    ended: list[Need] = []
+    items: dict[tuple[Item, int, int], Need] = {}
+    sums: dict[Item, Need] = {}
+    unheard: list[tuple[int, int]] = []
 
     @property
     def is_limited(self) -> bool:
         """Return whether a budget bounds the subtree."""
         return self.tokens is not None or self.micro_usd is not None
+
+    def keep(self, item: Item, place: tuple[int, int], need: Need) -> None:
+        """Keep a need for an item, in place of what is kept for it."""
+        more = less(need, self.items.get((item, *place), NOTHING))
+        self.sums[item] = total(self.sums.get(item, NOTHING), more)
+        self.items[(item, *place)] = need
+
+    def free(self, item: Item, place: tuple[int, int]) -> Need:
+        """Keep an item no more. Return the need that was kept for it."""
+        self.sums[item] = less(self.sums[item], need := self.items.pop((item, *place)))
+        return need
+
+    def kept_for(self, *items: Item) -> Need:
+        """Return what is kept for these, or for all."""
+        return total(*(self.sums.get(item, NOTHING) for item in items or self.sums))
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -131,8 +162,7 @@ class Ledger(msgspec.Struct, eq=False):
         elif isinstance(body, CapacityGiven):
             self._place(body.agent, outputs)
         elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
-            scope = self.scopes[event.sender]
-            scope.closing = add(body.closing, scope.rooms)
+            self.scopes[event.sender].keep("turn", NEXT, body.closing)
         elif (resumed := resumed_in(body)) is not None and resumed.limits is not None:
             self._bound(resumed.limits)
         for output in outputs:
@@ -149,13 +179,14 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _new_turn(self, who: str, scope: Scope, body: TurnRequested) -> None:
         """Begin the turn that an agent's delegations kept room for; those in the background go on."""
-        del scope.ended[: body.ends]
+        for heard in scope.unheard[: body.ends]:
+            scope.free("end", heard)
+        del scope.unheard[: body.ends]
         self.children[who, body.turn] = self.background[who]
-        scope.rooms = reduce(add, (*scope.tasks.values(), *scope.ended), NOTHING)
-        scope.closing = NOTHING
+        for item, *place in [item for item in scope.items if item[0] != "end"]:
+            scope.free(item, (place[0], place[1]))
         if self.background[who]:
-            reply = _dearest(body.need.tokens, self.facts.lives[who].begin.model)
-            scope.closing = add(reply, scope.rooms)
+            scope.keep("turn", NEXT, _dearest(body.need.tokens, self.facts.lives[who].begin.model))
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):
@@ -163,8 +194,9 @@ class Ledger(msgspec.Struct, eq=False):
             return
         if (scope := self.scopes.get(who)) is not None:
             scope.results[body.turn, body.call] = room = self.room(who, body)
-            scope.rooms = add(scope.rooms, self.need_of(who, room))
-            scope.closing = self.closing
+            scope.keep("turn", NEXT, body.closing)
+            if body.mode == "await":
+                scope.keep("result", (body.turn, body.call), self.need_of(who, room))
         if who in self.facts.lives:
             self.agents += len(body.profiles) if body.implicit == NULL else 0
             self.children[who, body.turn] += len(body.profiles)
@@ -172,22 +204,21 @@ class Ledger(msgspec.Struct, eq=False):
                 self._take_task(who, scope, body)
 
     def _take_task(self, who: str, scope: Scope, body: Delegate) -> None:
-        """Keep room for the answer to a background delegation, and for the block of its end."""
+        """Keep what the answer to a background delegation needs, and the block of its end."""
         self._background[who, body.turn, body.call] = len(body.profiles)
         self.background[who] += len(body.profiles)
         room = scope.results[body.turn, body.call]
         address = self.facts.copies[who, body.turn, body.call][0]
-        started = self.need_of(who, json_bytes(prompts.started(address)))
         frame = len(text_block(prompts.task_ended_with(address, "")))
-        task = scope.tasks[body.turn, body.call] = self.need_of(who, room + frame)
-        more = add(started, subtract(task, self.need_of(who, room)))
-        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
+        started = self.need_of(who, json_bytes(prompts.started(address)))
+        scope.keep("started", (body.turn, body.call), started)
+        scope.keep("end", (body.turn, body.call), self.need_of(who, room + frame))
 
     def _closing_for(self, who: str, body: Delegate) -> Need:
         """Return the need of the sender's next turn, with the results of its delegations and this one."""
         scope = self.scopes.get(who)
-        rooms = scope.rooms if scope is not None else NOTHING
-        return add(body.closing, add(rooms, self.need_of(who, self.room(who, body))))
+        others = scope.kept_for("result", "started", "excess", "end") if scope is not None else NOTHING
+        return total(body.closing, others, self.need_of(who, self.room(who, body)))
 
     def room(self, who: str, body: Delegate) -> int:
         """Return the bytes of a delegation's result that its parent may read; 0 for all of it."""
@@ -218,27 +249,18 @@ class Ledger(msgspec.Struct, eq=False):
         if scope is None or delegate is None or not delegate.room or not end.address:
             return
         place = end.turn, end.call
-        task = scope.tasks.pop(place, None)
-        if task is not None and (who, *place) in self._started:
-            scope.ended.append(self._heard_task(who, scope, end, task))
-            return
         is_denied = place not in scope.results
-        room = scope.results.pop(place, 0)
-        if not is_denied and (end.kind != "reported" or not scope.results):
-            return
+        room, task = scope.results.pop(place, 0), scope.items.get(("end", *place))
         text, _ = prompts.delegation_result(end)
-        more = self.need_of(who, max(0, len(encode(text)) - 2 - room))
-        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
-
-    def _heard_task(self, who: str, scope: Scope, end: DelegationEnded, task: Need) -> Need:
-        """Return the room of the end of a background delegation, which is kept until it is heard."""
-        room = scope.results.pop((end.turn, end.call), 0)
-        if room and end.kind != "reported":
-            return task
-        over = json_bytes(prompts.delegation_result(end)[0]) - room
-        more = self.need_of(who, max(0, over))
-        scope.rooms, scope.closing = add(scope.rooms, more), add(scope.closing, more)
-        return add(task, more)
+        excess = self.need_of(who, max(0, len(encode(text)) - 2 - room))
+        if task is not None and (who, *place) in self._started:
+            scope.unheard.append(place)
+            scope.keep("end", place, task if room and end.kind != "reported" else total(task, excess))
+            return
+        if task is not None:  # it has never begun: its end is a result like any other
+            scope.keep("result", place, scope.free("end", place))
+        if is_denied or (end.kind == "reported" and scope.results):
+            scope.keep("excess", place, excess)
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
@@ -247,9 +269,9 @@ class Ledger(msgspec.Struct, eq=False):
         if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
         self.steps.discard(who)
-        used = charge_of(grant.need, settled.usage)
+        used = _charge(grant.need, settled.usage)
         for scope in self.above(who):
-            scope.reserved = subtract(scope.reserved, grant.need)
+            scope.reserved = less(scope.reserved, grant.need)
             scope.spent = plus(scope.spent, used)
         return grant, settled.usage
 
@@ -261,7 +283,7 @@ class Ledger(msgspec.Struct, eq=False):
         if not any(isinstance(one.body, CallModel) and one.body.agent == who for one in outputs):
             grant = self.grants.pop(who)
             for scope in self.above(who):
-                scope.reserved = subtract(scope.reserved, grant.need)
+                scope.reserved = less(scope.reserved, grant.need)
 
     def _bound(self, limits: Limits) -> None:
         """Let these limits hold for the session from now on, also for the running ask."""
@@ -288,7 +310,7 @@ class Ledger(msgspec.Struct, eq=False):
                 return
             self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
-                scope.reserved = add(scope.reserved, wish.need)
+                scope.reserved = total(scope.reserved, wish.need)
             if isinstance(body, RequestCapacity):
                 self.places.add(body.agent)
         elif isinstance(body, Delegated):
@@ -311,7 +333,7 @@ class Ledger(msgspec.Struct, eq=False):
     def held(self, who: str, need: Need) -> Iterator[tuple[Scope, Need]]:
         """Yield each scope above an agent, its own first, with this need and the closing turns between."""
         for scope in self.above(who):
-            need = add(need, scope.closing) if scope.address != who else need
+            need = total(need, scope.kept_for()) if scope.address != who else need
             yield scope, need
 
     def _scope(self, who: str, begin: Begin) -> Scope:
@@ -330,6 +352,14 @@ class Ledger(msgspec.Struct, eq=False):
         cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
         cost, model = _least(micro(session.cost_usd), cost), self.facts.lives[HOST].begin.model
         return Scope(HOST, _least(session.tokens, tokens), cost, self.spent, model=model)
+
+
+def _charge(need: Need, usage: Usage | None) -> Usage:
+    """Return the charge for a call of this need: its usage, or all of the need if the usage is not known."""
+    if not need.tokens and not need.micro_usd:  # a step of a program
+        return ZERO
+    unknown = Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, unknown_calls=1)
+    return replace(usage or unknown, calls=1)
 
 
 def _dearest(known: int, model: ModelSpec) -> Need:

@@ -8,9 +8,9 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, ReportBack, Stop
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
-from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind
+from callboard.replay.testing.rules.ledger import total
 
 
 class Rooms(Invariant):
@@ -57,7 +57,7 @@ class ReserveHolds(Invariant):
         """Record a delegation that begins with room for the turn after it, or one that has none."""
         who, scope = event.sender, self.ledger.scopes.get(event.sender)
         # A call of an earlier child may still hold what the turn needs: a race was lost, and it goes on.
-        has_room = scope is None or scope.may_hold(add(scope.reserved, scope.closing))
+        has_room = scope is None or scope.may_hold(total(scope.reserved, scope.kept_for()))
         is_kept = has_room or self._kept.get(who) == body.turn
         found = self._kept if is_kept and self.facts.is_taken_on(event, outputs) else self._other
         found[who] = body.turn

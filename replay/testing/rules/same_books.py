@@ -1,6 +1,7 @@
 """Two sets of books: the supervisor's own, and the ledger that is kept from the log."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from callboard.actors.protocol.addresses import HOST, SUPERVISOR, path_of
 from callboard.actors.protocol.events import Event
@@ -9,7 +10,14 @@ from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, Re
 from callboard.actors.session.step import initial, step
 from callboard.actors.supervisor.state import Record, SupervisorState
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.ledger import Scope
+from callboard.replay.testing.rules.ledger import Item, Scope
+
+_ITEMS: Final[Mapping[str, tuple[Item, ...]]] = {
+    "turn": ("turn",),
+    "results": ("result", "started", "excess"),
+    "ends": ("end",),
+}
+"""The items of each purpose of a reserve."""
 
 
 class SameBooks(Invariant):
@@ -83,8 +91,8 @@ def _difference(record: Record, scope: Scope | None) -> str:
         return f"may use {budget.tokens} tokens and {budget.micro_usd} micro-dollars, and {limits}"
     if record.profile.is_eager:  # a program keeps no reserve
         return ""
-    if budget.rooms != scope.rooms:
-        return f"keeps {budget.rooms} for results, and {scope.rooms}"
-    if budget.closing != scope.closing:
-        return f"keeps {budget.closing} for its next turn, and {scope.closing}"
+    for purpose, items in _ITEMS.items():
+        mine, theirs = getattr(record.kept, purpose), scope.kept_for(*items)
+        if mine != theirs:
+            return f"keeps {mine} for {purpose}, and {theirs}"
     return ""

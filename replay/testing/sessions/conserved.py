@@ -1,7 +1,7 @@
 """Conserved quantities in the books of the supervisor: a sum in one place equals its parts in the others.
 
     reserved    of a scope: the needs of the calls in it that are open
-    kept        for background tasks: a room for each that is open, and for each end that no request holds
+    kept        for background tasks: the end of each that is open, and each that no request holds
     places      calls in flight, living agents, copies in the background, copies of a program
     sides       an agent and the supervisor count the same tasks, ends and words, once no message between
                 them is under way
@@ -21,6 +21,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
 from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.supervisor.reserve import NO_RESERVE
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.replay.testing.rules.ledger import dearest_input_price
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -72,7 +73,7 @@ def other_reserve(state: SupervisorState) -> str:
     rest = [] if state.host is None else [state.host]
     while rest:
         record = rest.pop()
-        budget, grant, held = record.budget, record.grant or NOTHING, record.held or NOTHING
+        kept, grant, held = record.kept, record.grant or NOTHING, record.held or NOTHING
         tokens, micro_usd = grant.tokens + held.tokens, grant.micro_usd + held.micro_usd
         if record.children.size:
             for child in record.children.values():
@@ -80,28 +81,28 @@ def other_reserve(state: SupervisorState) -> str:
                 rest.append(child)
         if (tokens, micro_usd) != (record.reserved.tokens, record.reserved.micro_usd):
             return f"{record.address} has reserved {record.reserved}, and its calls need {tokens} tokens"
-        has_rooms = record.background or record.ended.size or budget.tasks is not NOTHING
-        if has_rooms and (how := _other_rooms(record)):
+        is_keeping = record.background or record.ended.size or kept is not NO_RESERVE
+        if is_keeping and (how := _other_ends(record)):
             return how
     return ""
 
 
-def _other_rooms(record: Record) -> str:
-    """Return how the reserve for background tasks differs from their rooms, or ''."""
-    budget, tasks = record.budget, [one for one in record.delegations.values() if one.is_background]
+def _other_ends(record: Record) -> str:
+    """Return how the reserve for the ends of background tasks differs from what these need, or ''."""
+    tasks = [one for one in record.delegations.values() if one.is_background]
     for one in tasks:
         # Nothing is kept for a task of a time without limits, nor by a program.
-        if one.kept != NOTHING and one.kept != (room := _room_of(record, one)):
-            return f"{record.address} keeps {one.kept} for task {one.key}, whose end needs {room}"
+        if one.kept != NOTHING and one.kept != (need := _need_of_end(record, one)):
+            return f"{record.address} keeps {one.kept} for task {one.key}, whose end needs {need}"
     kept = reduce(_plus, [*(one.kept for one in tasks), *record.ended.values()], NOTHING)
-    if kept != budget.tasks:
-        return f"{record.address} keeps {budget.tasks} for its tasks, and their ends need {kept}"
-    if budget.rooms.tokens < kept.tokens or budget.rooms.micro_usd < kept.micro_usd:
-        return f"{record.address} keeps {budget.rooms} for all results, and those of tasks need {kept}"
+    if kept != record.kept.ends:
+        return f"{record.address} keeps {record.kept.ends} for its tasks, and their ends need {kept}"
+    if min(record.kept.results.tokens, record.kept.results.micro_usd) < 0:
+        return f"{record.address} keeps {record.kept.results} for results, less than nothing"
     return ""
 
 
-def _room_of(parent: Record, task: Delegation) -> Need:
+def _need_of_end(parent: Record, task: Delegation) -> Need:
     """Return the need of the end of a background task in its parent's request, within a budget."""
     address = child_of(parent.address, task.racers[0])
     size = task.room + len(text_block(prompts.task_ended_with(address, "")))

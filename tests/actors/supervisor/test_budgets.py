@@ -1,6 +1,5 @@
 """Budgets as scopes: what fits now, what fits later, what can never fit."""
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -8,14 +7,15 @@ from msgspec.structs import replace
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.supervisor.budgets import add, charge_of, fits, reserve, settle, shortage, subtract
+from callboard.actors.supervisor.budgets import charge_of, fits, reserve, settle, shortage
+from callboard.actors.supervisor.reserve import Reserve, add
 from callboard.actors.supervisor.state import Budget, Record
 
 ADDRESSES = ("host", "host.1", "host.1.1")
 
 
-Account = tuple[Budget, Usage, Need]
-"""The limits of a scope, the usage so far, and the reservations."""
+Account = tuple[Budget, Usage, Need, Reserve]
+"""The limits of a scope, the usage so far, the reservations, and what its agent keeps."""
 
 
 def ancestry(*accounts: Account) -> list[Record]:
@@ -27,7 +27,7 @@ def ancestry(*accounts: Account) -> list[Record]:
 
 
 def account(tokens: int | None, spent: int = 0, reserved: int = 0, closing: int = 0) -> Account:
-    return Budget(tokens, None, Need(closing)), Usage(spent), Need(reserved)
+    return Budget(tokens), Usage(spent), Need(reserved), Reserve(turn=Need(closing))
 
 
 def test_a_call_that_uses_the_last_token_fits_and_one_more_never_does() -> None:
@@ -42,7 +42,7 @@ def test_what_calls_in_flight_have_reserved_is_waited_for_and_not_refused() -> N
 
 
 def test_the_same_holds_for_cost() -> None:
-    costed = Budget(None, 100), Usage(micro_usd=60), Need(0, 20)
+    costed = Budget(None, 100), Usage(micro_usd=60), Need(0, 20), Reserve()
     assert fits(ancestry(costed), Need(10**9, 20))[0] == "now"
     assert fits(ancestry(costed), Need(10**9, 21))[0] == "later"
     assert fits(ancestry(costed), Need(10**9, 41))[0] == "never"
@@ -54,7 +54,7 @@ def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too
         "it needs up to 1,400 tokens beside 50 tokens for closing turns; 400 tokens are left, "
         "600 of 1,000 are spent"
     )
-    costed = Budget(10**9, 100), Usage(micro_usd=60), Need(0, 20)
+    costed = Budget(10**9, 100), Usage(micro_usd=60), Need(0, 20), Reserve()
     assert shortage(ancestry(costed), Need(10, 41), 0) == (
         "it needs up to 41 millionths of a US dollar; 40 millionths of a US dollar are left, "
         "60 of 100 are spent"
@@ -87,9 +87,10 @@ def test_without_limits_everything_fits() -> None:
 NEEDS = st.builds(Need, st.integers(0, 50), st.integers(0, 50))
 BOUNDS = st.one_of(st.none(), st.integers(0, 150))
 ACCOUNTS = st.tuples(
-    st.builds(Budget, BOUNDS, BOUNDS, NEEDS),
+    st.builds(Budget, BOUNDS, BOUNDS),
     st.builds(Usage, input_tokens=st.integers(0, 50), micro_usd=st.integers(0, 50)),
     NEEDS,
+    st.builds(Reserve, NEEDS, NEEDS, NEEDS),
 )
 
 
@@ -99,8 +100,8 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
     """never: spent and need exceed a limit; later: with the reservations they do; now: they do not."""
     kept, can_ever, can_now = need, True, True
     for place in reversed(range(len(accounts))):
-        budget, spent, reserved = accounts[place]
-        kept = kept if place == len(accounts) - 1 else add(kept, budget.closing)
+        budget, spent, reserved, own = accounts[place]
+        kept = kept if place == len(accounts) - 1 else add(kept, own.total)
         for limit, gone, held, wanted in (
             (budget.tokens, spent.tokens, reserved.tokens, kept.tokens),
             (budget.micro_usd, spent.micro_usd, reserved.micro_usd, kept.micro_usd),
@@ -147,8 +148,3 @@ def test_a_call_of_unknown_use_is_charged_all_that_was_reserved() -> None:
     assert charge_of(Need(70, 9), None) == Usage(charged_tokens=70, micro_usd=9, calls=1, unknown_calls=1)
     assert charge_of(Need(70, 9), Usage(5, 6, micro_usd=2)) == Usage(5, 6, micro_usd=2, calls=1)
     assert charge_of(Need(70, 9), ZERO) == Usage(calls=1)
-
-
-@pytest.mark.parametrize(("one", "other"), [(Need(5, 6), Need(1, 2)), (NOTHING, NOTHING)])
-def test_adding_and_subtracting_needs_undo_each_other(one: Need, other: Need) -> None:
-    assert subtract(add(one, other), other) == one

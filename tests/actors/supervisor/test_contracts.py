@@ -1,6 +1,5 @@
-"""Agents with a contract, or broken: what their callers are told, and which calls cannot begin."""
+"""Agents with a contract, or broken: what their callers are told."""
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.contracts import Callee
@@ -16,12 +15,10 @@ from callboard.actors.supervisor.contracts import (
     callee_of,
     described_end,
     roster_of,
-    why_unfit,
 )
 from callboard.actors.supervisor.state import SupervisorState
 
 FIELDS = Json(b'{"type":"object"}')
-INPUT = Json(b"{}")
 HOST = Profile("host", agents=("tool", "plain", "made", "gone", "absent"))
 PEOPLE = (
     HOST,
@@ -29,14 +26,13 @@ PEOPLE = (
     Profile("plain", "the plain"),
     Profile("made", "the made", factory="make"),
     Profile("gone", "the gone", unavailable="it is broken"),
-    Profile("twin", input_schema=FIELDS),
 )
 STATE = SupervisorState(profiles={one.name: (one, NULL) for one in PEOPLE})
 
 
-def wish(*names: str, given: Json = NULL) -> Delegate:
-    """Return a delegation to these agents."""
-    return Delegate(1, 0, names, Json(b'"p"'), input=given)
+def wish(name: str) -> Delegate:
+    """Return a delegation to this agent."""
+    return Delegate(1, 0, (name,), Json(b'"p"'))
 
 
 def test_a_caller_is_told_of_contracts_below_the_depth_limit_only() -> None:
@@ -44,27 +40,6 @@ def test_a_caller_is_told_of_contracts_below_the_depth_limit_only() -> None:
     assert roster[:2] == (("tool", "the tool"), ("plain", "the plain"))
     assert callees == (Callee("tool", FIELDS),)
     assert roster_of(STATE, HOST, 3, replace(DEFAULTS, max_depth=3)) == ((), ())
-
-
-@pytest.mark.parametrize(
-    ("request_", "kind", "detail"),
-    [
-        (wish("gone"), "unavailable", "it is broken"),
-        (wish("plain", "gone"), "unavailable", "it is broken"),
-        (wish("tool"), "denied", "agent 'tool' takes the fields of its contract"),
-        (wish("plain", given=INPUT), "denied", "agent 'plain' takes a prompt"),
-        (wish("tool", "twin", given=INPUT), "denied", "agents with different contracts cannot race"),
-    ],
-)
-def test_a_broken_agent_and_an_input_of_the_wrong_form_cannot_begin(
-    request_: Delegate, kind: str, detail: str
-) -> None:
-    assert why_unfit(STATE, request_) == (kind, detail)
-
-
-@pytest.mark.parametrize("request_", [wish("plain"), wish("tool", "tool", given=INPUT), wish("made")])
-def test_a_call_of_the_right_form_begins(request_: Delegate) -> None:
-    assert why_unfit(STATE, request_) is None
 
 
 def test_the_end_of_each_delegation_has_metadata_and_a_question_has_none() -> None:

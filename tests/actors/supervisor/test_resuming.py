@@ -138,7 +138,7 @@ def test_other_limits_hold_for_the_session_and_the_running_ask_and_keep_the_rese
     assert host is not None
     assert ask is not None
     assert (host.budget.tokens, host.budget.micro_usd) == (tokens, None)
-    assert (host.budget.closing, host.budget.rooms) == (Need(670), Need(600))
+    assert (host.kept.turn, host.kept.results) == (Need(70), Need(600))
     assert host.limits == ask.limits
     assert (host.limits.max_children, host.limits.tokens) == (max_children, min(9_000, tokens))
     assert head.state.limits == fill(limits)

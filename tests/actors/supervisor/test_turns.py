@@ -191,12 +191,12 @@ def test_the_closing_turn_is_kept_until_the_parent_asks_for_its_next() -> None:
     head = asked(NO_LIMITS, limits=Limits(tokens=1_000), closing=150)
     record = head.record("host")
     assert record is not None
-    assert record.budget.closing == Need(150)
+    assert record.kept.total == Need(150)
     head.ends("host.1")
     head.wants("host", 10, turn=2)
     record = head.record("host")
     assert record is not None
-    assert record.budget.closing == NOTHING
+    assert record.kept.total == NOTHING
 
 
 def test_a_call_waits_for_the_reservations_of_others_and_then_fits() -> None:

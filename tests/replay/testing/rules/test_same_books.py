@@ -24,6 +24,10 @@ def of_budget(**changed: Any) -> Callable[[Record], Record]:
     return lambda record: replace(record, budget=replace(record.budget, **changed))
 
 
+def keeping(**changed: Any) -> Callable[[Record], Record]:
+    return lambda record: replace(record, kept=replace(record.kept, **changed))
+
+
 @pytest.mark.parametrize(
     ("change", "detail"),
     [
@@ -31,8 +35,9 @@ def of_budget(**changed: Any) -> Callable[[Record], Record]:
         (lambda record: replace(record, reserved=Need(9, 9)), "host has reserved"),
         (of_budget(tokens=7), "host may use 7 tokens and None micro-dollars, and (None, None) by the log"),
         (of_budget(micro_usd=7), "host may use None tokens and 7 micro-dollars"),
-        (of_budget(rooms=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for results"),
-        (of_budget(closing=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for its next turn"),
+        (keeping(results=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for results"),
+        (keeping(turn=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for turn"),
+        (keeping(ends=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for ends"),
         (lambda record: replace(record, address="host.9"), "host.9 is in the tree, and has not begun"),
     ],
 )

@@ -50,16 +50,16 @@ def test_the_sums_of_a_busy_session_and_of_one_with_denied_tasks_hold_at_every_s
 
 
 MORE = Need(HOST.reserved.tokens + 1, HOST.reserved.micro_usd)
-TASKS = replace(HOST.budget, tasks=Need(HOST.budget.tasks.tokens - 1, HOST.budget.tasks.micro_usd))
-ROOMS = replace(HOST.budget, rooms=Need(0, 0))
+ENDS = HOST.kept.less("ends", Need(1))
+RESULTS = HOST.kept.less("results", Need(HOST.kept.results.tokens + 1))
 
 
 @pytest.mark.parametrize(
     ("state", "detail"),
     [
         (with_host(reserved=MORE), "host has reserved"),
-        (with_host(budget=TASKS), "for its tasks"),
-        (with_host(budget=ROOMS), "for all results"),
+        (with_host(kept=ENDS), "for its tasks"),
+        (with_host(kept=RESULTS), "less than nothing"),
         (with_host(ended=HOST.ended.put(99, Need(1, 0))), "for its tasks"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rooms for results: how large they are, who has to leave them, and what a parent reads."""
+"""What a parent keeps for results: how much, who has to leave it, and what the parent reads of them."""
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.supervisor.reserve import NO_RESERVE, add
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -60,7 +61,7 @@ def room_of(head: SessionHarness, who: str = "host", nth: int = 0) -> int:
 def reserve(head: SessionHarness, who: str = "host") -> tuple[int, int]:
     record = head.record(who)
     assert record is not None
-    return record.budget.closing.tokens, record.budget.rooms.tokens
+    return record.kept.total.tokens, add(record.kept.results, record.kept.ends).tokens
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_a_budget_of_dollars_is_counted_in_bytes_at_the_highest_price_of_input()
     record = head.record("host")
     assert record is not None
     assert room_of(head) == 2_500
-    assert record.budget.rooms == Need(2_500, 10_000)
+    assert record.kept.results == Need(2_500, 10_000)
 
 
 def test_free_input_needs_no_part_of_a_budget_of_dollars() -> None:
@@ -149,7 +150,7 @@ def test_the_reserve_ends_with_the_turn_that_it_was_kept_for() -> None:
     head.wants("host", turn=2)
     record = head.record("host")
     assert record is not None
-    assert (record.budget.closing, record.budget.rooms) == (NOTHING, NOTHING)
+    assert record.kept is NO_RESERVE
 
 
 @pytest.mark.parametrize(("tokens", "may"), [(1_511, True), (1_510, False)])
@@ -239,7 +240,7 @@ def test_a_call_that_waits_is_granted_when_its_parent_has_heard_an_end_and_needs
 def tasks_of(head: SessionHarness) -> Need:
     record = head.record("host")
     assert record is not None
-    return record.budget.tasks
+    return record.kept.ends
 
 
 @pytest.mark.parametrize(

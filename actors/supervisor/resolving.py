@@ -1,0 +1,206 @@
+"""Resolving: which agents a delegation names, and whether its parent may begin them.
+
+Names become profiles once, in `resolve`. Then each check of `CHECKS` looks at the same delegation, and the
+first that objects gives the denial: an ordinary error result for the parent's model.
+
+Rules
+  - An agent delegates to those that its profile names and its rights permit, down to its depth limit.
+  - A question of a program to a model begins an implicit agent, whose profile comes with the question. It
+    counts neither for depth nor for the number of agents, and no profile has to name it.
+  - A program's delegation over max_children stands in line. One that could never fit would stand there
+    forever, so it is denied.
+  - The racers of a delegation are allowed as a whole or denied as a whole.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.endings import OutcomeKind
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.profiles import Profile, read_profile
+from callboard.actors.protocol.usage import Need
+from callboard.actors.supervisor.budgets import is_limited, kept_above
+from callboard.actors.supervisor.reserve import add
+from callboard.actors.supervisor.reserving import bytes_of_result, need_of
+from callboard.actors.supervisor.rights import agent_refusal, child_refusal
+from callboard.actors.supervisor.state import Record, SupervisorState
+
+NAMED_SINCE: Final = 2
+"""The rules of a session from which on the error for an unknown agent names those that there are."""
+
+_NAMES_TOLD: Final = 20
+
+Profiles: TypeAlias = tuple[tuple[Profile, Json], ...]
+"""The profile of each racer of a delegation, with its bytes."""
+
+
+class Wanted(NamedTuple):
+    """A delegation whose agents are known.
+
+    profiles: empty if that of an implicit agent cannot be read. size: the bytes of the result that the
+    parent's model reads, 0 for all of it. result: the need of these in the parent's next turn.
+    """
+
+    request: Delegate
+    profiles: Profiles
+    size: int
+    result: Need
+
+
+class Denial(NamedTuple):
+    """The reason for which a delegation does not begin, in words for the parent's model.
+
+    scope: the place in the ancestry of the budget that leaves nothing, for the kind `budget`.
+    """
+
+    kind: OutcomeKind
+    detail: str
+    scope: int = 0
+
+
+def resolve(state: SupervisorState, ancestry: list[Record], request: Delegate) -> Wanted | Denial:
+    """Return a delegation with its agents, or the reason for which its parent may name none of them."""
+    parent, limits = ancestry[-1], ancestry[-1].limits
+    if not request.profiles:
+        return Denial("denied", "a delegation names at least one agent")
+    if request.implicit == NULL:
+        if parent.depth >= (limits.max_depth or 0):
+            return Denial("denied", f"agents may nest {limits.max_depth} deep, and this one is at that depth")
+        for name in request.profiles:
+            if name not in parent.profile.agents or name not in state.profiles:
+                there_are = _names_told(state, parent.profile)
+                return Denial("denied", f"there is no agent '{name[:100]}' to delegate to{there_are}")
+            if refusal := agent_refusal(parent, name):
+                return Denial("denied", refusal)
+    try:
+        profiles = profiles_of(state, request)
+    except (msgspec.DecodeError, RecursionError):
+        profiles = ()
+    size = bytes_of_result(ancestry, request)
+    return Wanted(request, profiles, size, need_of(ancestry, size))
+
+
+def _names_told(state: SupervisorState, profile: Profile) -> str:
+    """Return the agents that a `task` call of an agent may name, as the end of the error for another name."""
+    known = [state.profiles[name][0] for name in profile.agents if name in state.profiles]
+    names = [one.name for one in known if not one.has_contract]
+    if state.rules < NAMED_SINCE or not names:
+        return ""
+    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+    return f"; there are: {', '.join(names[:_NAMES_TOLD])}{more}"
+
+
+def profiles_of(state: SupervisorState, request: Delegate) -> Profiles:
+    """Return the profile of each racer. Raises DecodeError for an implicit one that cannot be read."""
+    if request.implicit != NULL:
+        return ((read_profile(bytes(request.implicit)), request.implicit),) * len(request.profiles)
+    return tuple(state.profiles[name] for name in request.profiles)
+
+
+def why_denied(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    """Return the first objection to a delegation; None allows it."""
+    for check in CHECKS:
+        if denial := check(state, ancestry, wanted):
+            return denial
+    return None
+
+
+def _too_many_agents(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    most, request = ancestry[-1].limits.max_agents or 0, wanted.request
+    if request.implicit != NULL or state.agents + len(request.profiles) <= most:
+        return None
+    return Denial("denied", f"at most {ancestry[-1].limits.max_agents} agents in one session")
+
+
+def _too_many_children(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    parent = ancestry[-1]
+    children = 0 if parent.profile.is_eager else parent.turn_children
+    if children + len(wanted.request.profiles) <= (parent.limits.max_children or 0):
+        return None
+    counted = "racers counted singly" + (", with those in the background" if parent.background else "")
+    return Denial("denied", f"at most {parent.limits.max_children} delegations in one turn, {counted}")
+
+
+def _unfit(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    """Deny if one of the agents is broken, or is given an input of the wrong form."""
+    request = wanted.request
+    if request.implicit != NULL:
+        return None
+    for profile, _ in wanted.profiles:
+        if profile.unavailable:
+            return Denial("unavailable", profile.unavailable)
+        if profile.has_contract != (request.input != NULL):
+            form = "the fields of its contract" if profile.has_contract else "a prompt"
+            return Denial("denied", f"agent '{profile.name}' takes {form}")
+        if profile.has_contract and profile.name != request.profiles[0]:
+            return Denial("denied", "agents with different contracts cannot race")
+    return None
+
+
+def _over_budget(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    """Deny if a scope leaves nothing for a sub-agent beside what is kept. The lowest such scope is named."""
+    if not is_limited(ancestry):
+        return None
+    turn, mine = wanted.request.closing, ancestry[-1].kept
+    results = add(add(mine.results, mine.ends), wanted.result)
+    own = add(turn, results)
+    for record, above in kept_above(ancestry):
+        budget, spent, need = record.budget, record.spent, add(own, above)
+        # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
+        if budget.tokens is not None and spent.tokens + need.tokens >= budget.tokens:
+            amounts = spent.tokens, budget.tokens, turn.tokens, results.tokens, above.tokens
+            return Denial("budget", _nothing_left(record.address, "tokens", amounts), record.depth)
+        if budget.micro_usd is not None and spent.micro_usd + need.micro_usd > budget.micro_usd:
+            amounts = spent.micro_usd, budget.micro_usd, turn.micro_usd, results.micro_usd, above.micro_usd
+            return Denial("budget", _nothing_left(record.address, "micro-dollars", amounts), record.depth)
+    return None
+
+
+def _nothing_left(address: str, unit: str, amounts: tuple[int, int, int, int, int]) -> str:
+    spent, limit, turn, results, above = amounts
+    beside = f", closing turns above it up to {above:,}" if above else ""
+    return (
+        f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
+        f"the next turn needs up to {turn:,}, and the results of its delegations up to {results:,}{beside}"
+    )
+
+
+def _unreadable(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    if wanted.profiles:
+        return None
+    return Denial("denied", "the profile of the implicit agent cannot be read")
+
+
+def _unpriced(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    """Deny if a cost limit applies to a model without known prices."""
+    is_costed = wanted.request.limits.cost_usd is not None or any(
+        record.budget.micro_usd is not None for record in ancestry
+    )
+    for profile, _ in wanted.profiles:
+        unpriced = profile.own_model(ancestry[-1].model).unpriced
+        if unpriced and (is_costed or profile.limits.cost_usd is not None):
+            return Denial("denied", f"a cost limit applies and the prices of {unpriced} are not known")
+    return None
+
+
+def _forbidden(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
+    """Deny if one of the agents would begin with a model that it may not use."""
+    for profile, _ in wanted.profiles:
+        if refusal := child_refusal(ancestry[-1], profile):
+            return Denial("denied", refusal)
+    return None
+
+
+CHECKS: Final[tuple[Callable[[SupervisorState, list[Record], Wanted], Denial | None], ...]] = (
+    _too_many_agents,
+    _too_many_children,
+    _unfit,
+    _over_budget,
+    _unreadable,
+    _unpriced,
+    _forbidden,
+)
+"""In this order: the first objection is the one that the parent's model reads."""

@@ -1,0 +1,103 @@
+"""Which agents a delegation names, and the first objection to it."""
+
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.supervisor.resolving import Denial, Wanted, profiles_of, resolve, why_denied
+from callboard.actors.supervisor.state import Budget, Record, SupervisorState
+
+FIELDS = Json(b'{"type":"object"}')
+INPUT = Json(b"{}")
+HOST = Profile("host", agents=("tool", "plain", "made", "gone", "twin", "absent"))
+PEOPLE = (
+    HOST,
+    Profile("tool", "the tool", input_schema=FIELDS, context="words"),
+    Profile("plain", "the plain"),
+    Profile("made", "the made", factory="make"),
+    Profile("gone", "the gone", unavailable="it is broken"),
+    Profile("twin", input_schema=FIELDS),
+)
+STATE = SupervisorState(profiles={one.name: (one, NULL) for one in PEOPLE})
+RECORD = Record("host", 0, 1, HOST, ModelSpec("m"), DEFAULTS, 0)
+QUESTION = Json(encode(Profile("ask_model")))
+
+
+def wish(*names: str, given: Json = NULL, implicit: Json = NULL) -> Delegate:
+    """Return a delegation to these agents."""
+    return Delegate(1, 0, names, Json(b'"p"'), input=given, implicit=implicit, closing=Need(5), room=700)
+
+
+def refusal(request: Delegate, parent: Record = RECORD, state: SupervisorState = STATE) -> Denial | None:
+    wanted = resolve(state, [parent], request)
+    return wanted if isinstance(wanted, Denial) else why_denied(state, [parent], wanted)
+
+
+def test_a_delegation_has_the_profile_of_each_racer_and_the_need_of_its_result() -> None:
+    wanted = resolve(STATE, [RECORD], wish("plain", "made", "plain"))
+    assert isinstance(wanted, Wanted)
+    assert [profile.name for profile, _ in wanted.profiles] == ["plain", "made", "plain"]
+    assert (wanted.size, wanted.result) == (700, NOTHING)
+    limited = replace(RECORD, budget=Budget(tokens=100_000))
+    wanted = resolve(STATE, [limited], wish("plain"))
+    assert isinstance(wanted, Wanted)
+    assert (wanted.size, wanted.result) == (700, Need(700))
+
+
+def test_a_question_brings_its_own_profile_which_no_agent_has_to_name() -> None:
+    question = wish("ask_model", implicit=QUESTION)
+    deepest = replace(RECORD, depth=3)
+    assert profiles_of(STATE, question) == ((Profile("ask_model"), QUESTION),)
+    assert refusal(question, deepest, replace(STATE, agents=10_000)) is None
+    unreadable = Denial("denied", "the profile of the implicit agent cannot be read")
+    assert refusal(wish("ask_model", implicit=Json(b'{"no":1}'))) == unreadable
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind", "detail"),
+    [
+        (wish(), "denied", "a delegation names at least one agent"),
+        (wish("absent"), "denied", "there is no agent 'absent' to delegate to"),
+        (wish("plain", "host"), "denied", "there is no agent 'host' to delegate to"),
+        (wish("gone"), "unavailable", "it is broken"),
+        (wish("plain", "gone"), "unavailable", "it is broken"),
+        (wish("tool"), "denied", "agent 'tool' takes the fields of its contract"),
+        (wish("plain", given=INPUT), "denied", "agent 'plain' takes a prompt"),
+        (wish("tool", "twin", given=INPUT), "denied", "agents with different contracts cannot race"),
+    ],
+)
+def test_a_delegation_that_cannot_begin_is_denied(request_: Delegate, kind: str, detail: str) -> None:
+    assert refusal(request_) == (kind, detail, 0)
+
+
+@pytest.mark.parametrize("request_", [wish("plain"), wish("tool", "tool", given=INPUT), wish("made")])
+def test_a_call_of_the_right_form_begins(request_: Delegate) -> None:
+    assert refusal(request_) is None
+
+
+def test_the_first_objection_is_told_and_depth_comes_before_names() -> None:
+    deepest, crowded = replace(RECORD, depth=3), replace(STATE, agents=10_000)
+    for request, parent, state, words in (
+        (wish("absent"), deepest, crowded, "agents may nest 3 deep"),
+        (wish("absent"), RECORD, crowded, "there is no agent"),
+        (wish("gone"), replace(RECORD, turn_children=32), crowded, "at most 1000 agents"),
+        (wish("gone"), replace(RECORD, turn_children=32), STATE, "at most 32 delegations"),
+        (wish("gone"), replace(RECORD, budget=Budget(tokens=5)), STATE, "it is broken"),
+    ):
+        denial = refusal(request, parent, state)
+        assert denial is not None
+        assert denial.detail.startswith(words)
+
+
+def test_a_budget_that_leaves_nothing_is_named_with_its_place() -> None:
+    child = replace(RECORD, address="host.1", depth=1, budget=Budget(tokens=505))
+    wanted = resolve(STATE, [RECORD, child], wish("plain"))
+    assert isinstance(wanted, Wanted)
+    denial = why_denied(STATE, [RECORD, child], wanted)
+    assert denial is not None
+    assert (denial.kind, denial.scope) == ("budget", 1)
