@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, MisuseError, ModelRequest, call, calls, say, tool
+from callboard import Agent, ModelRequest, call, calls, say, tool
+from callboard.errors import MisuseError
 from callboard.runtime.models.scripted import Reply
 from callboard.testing import BrokenRules, explore
 

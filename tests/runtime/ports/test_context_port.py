@@ -14,13 +14,8 @@ import pytest
 from callboard import (
     Agent,
     Brief,
-    Bundle,
     ContextRequest,
-    InvalidAgent,
-    LabelRule,
     Limits,
-    MemoryLog,
-    Recording,
     Runtime,
     ScriptedModel,
     SystemContext,
@@ -31,6 +26,10 @@ from callboard import (
     tool,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
+from callboard.permissions import Bundle, LabelRule
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from callboard import DelegationFailed, Limits, MisuseError, Runtime, ScriptedModel, program
+from callboard import Limits, Runtime, ScriptedModel, program
+from callboard.errors import DelegationFailed, MisuseError
 from callboard.runtime.programs.asks import Ending, ProgramFailed
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import read_step
