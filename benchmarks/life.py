@@ -12,8 +12,9 @@ import json
 import time
 from pathlib import Path
 
-from callboard import Agent, Runtime, ScriptedModel, SessionDetached, say
+from callboard import Agent, Runtime, ScriptedModel, say
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import SessionDetached
 from callboard.runtime.models.scripted import Step
 
 HOST = Agent("host", instructions="You are the host.")

@@ -22,20 +22,10 @@ import mcp.types as types
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer as SdkServer
 
-from callboard import (
-    Agent,
-    Limits,
-    MCPServer,
-    MemoryLog,
-    ModelRequest,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    call,
-    say,
-)
+from callboard import Agent, Limits, MCPServer, ModelRequest, Reply, Runtime, ScriptedModel, call, say
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.log import MemoryLog
 from callboard.runtime.log.protocol import event_of
 from callboard.runtime.mcp.live import LiveServer
 from callboard.runtime.mcp.specs import specs_of

@@ -14,17 +14,9 @@ import time
 from pathlib import Path
 from typing import Final, Literal
 
-from callboard import (
-    ModelRequest,
-    Orchestrator,
-    Reply,
-    Router,
-    Runtime,
-    ScriptedModel,
-    Specialist,
-    calls,
-)
+from callboard import ModelRequest, Reply, Runtime, ScriptedModel, calls
 from callboard import call as one_call
+from callboard.orchestrator import Orchestrator, Router, Specialist
 
 ROOT: Final = Path(__file__).parent.parent
 LATENCIES_S: Final = {"quick": 0.1, "middling": 0.2, "slow": 0.4}

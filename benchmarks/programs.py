@@ -21,10 +21,8 @@ from callboard import (
     Agent,
     Call,
     Limits,
-    MemoryLog,
     ModelRequest,
     ProgramContext,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
@@ -34,6 +32,8 @@ from callboard import (
     tool,
 )
 from callboard.actors.agent.state import AgentState
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.programs.checking import check_run
 

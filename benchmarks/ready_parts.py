@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from callboard import Agent, Brief, History, MemoryEntry, SQLiteMemory, Transcript, WholeHistory, tool
+from callboard import Agent, Brief, History, Transcript, WholeHistory, tool
 from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.state import AgentState, initial_agent
@@ -31,6 +31,7 @@ from callboard.actors.protocol.messages import Begin, Delegate
 from callboard.actors.protocol.port_messages import MakeContext
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.contexts import ContextRequest, view_of
+from callboard.memory import MemoryEntry, SQLiteMemory
 from callboard.runtime.contexts import made_context
 
 TURNS = 500

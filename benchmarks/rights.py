@@ -20,20 +20,9 @@ from typing import Final
 
 from instructions import switch
 
-from callboard import (
-    Agent,
-    Allowed,
-    Bundle,
-    Denied,
-    LabelRule,
-    Limits,
-    Runtime,
-    ScriptedModel,
-    call,
-    say,
-    tool,
-)
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.request import ModelRequest
+from callboard.permissions import Allowed, Bundle, Denied, LabelRule
 from callboard.runtime.models.scripted import Call, Reply
 
 AGENTS: Final = 100

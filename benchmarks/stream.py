@@ -16,18 +16,8 @@ import time
 from asyncio.subprocess import Process
 from typing import Final
 
-from callboard import (
-    Agent,
-    MemoryLog,
-    ModelRequest,
-    Runtime,
-    ScriptedModel,
-    ToolContext,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, ModelRequest, Runtime, ScriptedModel, ToolContext, call, calls, say, tool
+from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step
 
 HOST: Final = "127.0.0.1"

@@ -12,19 +12,8 @@ from typing import Any
 
 import msgspec
 
-from callboard import (
-    Agent,
-    Call,
-    ModelRequest,
-    Recording,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Call, ModelRequest, Reply, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.replay import Recording
 
 
 class Search(msgspec.Struct):

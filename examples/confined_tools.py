@@ -12,13 +12,9 @@ from pathlib import Path
 
 from callboard import (
     Agent,
-    Allowed,
-    Bundle,
     Files,
     Http,
-    LabelRule,
     ModelRequest,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
@@ -28,7 +24,9 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.messages import ToolReturned
+from callboard.permissions import Allowed, Bundle, LabelRule
+from callboard.replay import Recording
 from callboard.tools.files import read_file, write_file
 
 

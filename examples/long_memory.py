@@ -9,7 +9,8 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from callboard import Agent, ModelRequest, Recording, Reply, Runtime, ScriptedModel, call, calls, say
+from callboard import Agent, ModelRequest, Reply, Runtime, ScriptedModel, call, calls, say
+from callboard.replay import Recording
 from callboard.tools.memory import MEMORY_TOOLS
 
 helper = Agent("helper", instructions="Remember what matters, and recall it.", tools=MEMORY_TOOLS)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from callboard import (
     Agent,
     Call,
-    DelegationFailed,
     ModelRequest,
     ProgramContext,
     Reply,
@@ -22,6 +21,7 @@ from callboard import (
     program,
     say,
 )
+from callboard.errors import DelegationFailed
 
 
 @dataclass

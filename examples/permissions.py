@@ -9,21 +9,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from callboard import (
-    Agent,
-    Allowed,
-    Bundle,
-    LabelRule,
-    ModelRequest,
-    Recording,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, ModelRequest, Reply, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.permissions import Allowed, Bundle, LabelRule
+from callboard.replay import Recording
 
 
 @tool(effect="read", untrusted=True)

@@ -15,19 +15,8 @@ import signal
 import sqlite3
 import sys
 
-from callboard import (
-    Agent,
-    Call,
-    ModelRequest,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    StoreLocked,
-    ToolContext,
-    call,
-    say,
-    tool,
-)
+from callboard import Agent, Call, ModelRequest, Reply, Runtime, ScriptedModel, ToolContext, call, say, tool
+from callboard.errors import StoreLocked
 
 TABLES = """
     create table if not exists jobs (id text primary key, prompt text, state text default 'new', result text);

@@ -7,19 +7,8 @@ The models are scripts here. The reader also runs directly, as a host.
 
 import asyncio
 
-from callboard import (
-    Agent,
-    Call,
-    ModelRequest,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    Session,
-    TextDelta,
-    call,
-    calls,
-    say,
-)
+from callboard import Agent, Call, ModelRequest, Reply, Runtime, ScriptedModel, Session, call, calls, say
+from callboard.streaming import TextDelta
 
 
 def policy(request: ModelRequest) -> Reply | Call:

@@ -10,19 +10,8 @@ the recording alone.
 import asyncio
 from pathlib import Path
 
-from callboard import (
-    Agent,
-    OutputRules,
-    ResponseFormat,
-    Runtime,
-    ScriptedModel,
-    Telemetry,
-    ToolOutput,
-    call,
-    metrics,
-    say,
-    tool,
-)
+from callboard import Agent, Runtime, ScriptedModel, Telemetry, call, say, tool
+from callboard.outputs import OutputRules, ResponseFormat, ToolOutput, metrics
 from callboard.replay import Recording, tool_usage
 
 STOCK: list[dict[str, str | int]] = [

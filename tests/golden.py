@@ -13,7 +13,6 @@ from pathlib import Path
 
 from callboard import (
     Agent,
-    DelegationFailed,
     Limits,
     ProgramContext,
     Runtime,
@@ -31,6 +30,7 @@ from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
+from callboard.errors import DelegationFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append

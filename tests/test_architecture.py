@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "actors/supervisor": {"actors.protocol", "actors.supervisor"},
     "actors/session": {"actors.protocol", "actors.agent", "actors.supervisor", "actors.session"},
     "runtime": {"actors", "runtime"},
-    "replay": {"actors", "runtime.log", "replay"},
+    "replay": {"actors", "runtime.log", "replay", "lazy_names"},
     "callboard": {
         "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
         "testing", "tools",

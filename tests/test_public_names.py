@@ -4,40 +4,43 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import callboard
-import callboard.testing
+import callboard.errors
 from callboard.actors.protocol import errors
 from callboard.lazy_names import lazy_names
-from tools.public_names import stub, stubs
+from tests.pages import ROOT, blocks
+from tools.public_names import public_modules, stub, stubs
 
-PACKAGES = [callboard, callboard.testing]
+MODULES = list(public_modules())
+READY_TOOLS = ("callboard.tools.files", "callboard.tools.memory", "callboard.tools.shell")
 
 
-@pytest.mark.parametrize("path", stubs(), ids=lambda path: str(path.parent.name))
+@pytest.mark.parametrize("path", stubs(), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_committed_stub_agrees_with_the_table(path: Path) -> None:
     assert path.read_text() == stubs()[path], "run `python -m tools.public_names`"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_can_be_imported(package: ModuleType) -> None:
-    for name in package.__all__:
-        assert getattr(package, name) is not None
-    assert set(package.__all__) <= set(dir(package))
-    assert package.__all__ == sorted(set(package.__all__))
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_public_name_can_be_imported(module: ModuleType) -> None:
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    assert set(module.__all__) <= set(dir(module))
+    assert module.__all__ == sorted(set(module.__all__))
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_name_comes_from_the_module_that_defines_it(package: ModuleType) -> None:
-    for home, names in vars(package)["_HOMES"].items():
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_a_name_comes_from_the_module_that_defines_it(module: ModuleType) -> None:
+    for home, names in vars(module)["_HOMES"].items():
         for name in names:
-            value = getattr(package, name)
-            if inspect.isclass(value) or inspect.isfunction(value):
+            value = getattr(module, name)
+            if getattr(value, "__name__", "") == name and not inspect.ismodule(value):
                 assert value.__module__ == f"callboard.{home}", f"{name} is defined in {value.__module__}"
 
 
@@ -47,7 +50,7 @@ def test_every_exception_of_the_tree_is_public() -> None:
         for name, value in vars(errors).items()
         if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert found <= set(callboard.__all__)
+    assert found <= set(callboard.errors.__all__)
 
 
 @pytest.mark.slow
@@ -55,6 +58,63 @@ def test_a_star_import_gives_exactly_the_public_names() -> None:
     script = "from callboard import *; print(' '.join(name for name in dir() if name[:2] != '__'))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == callboard.__all__
+
+
+def test_callboard_itself_has_at_most_eighty_names() -> None:
+    assert len(callboard.__all__) <= 80
+
+
+def test_every_public_name_is_in_exactly_one_place() -> None:
+    places: dict[object, list[str]] = {}
+    for module in MODULES:
+        for home, names in vars(module)["_HOMES"].items():
+            for name in names:
+                places.setdefault((home, name), []).append(module.__name__)
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+def imports_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what some Python imports of callboard: (module, name)."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "callboard":
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                (alias.name, "") for alias in node.names if alias.name.partition(".")[0] == "callboard"
+            )
+
+
+def private(text: str) -> list[str]:
+    """Return the imports of some Python that no public module offers."""
+    offered = {module.__name__: {"", *module.__all__} for module in MODULES}
+    modules = {*offered, *READY_TOOLS}
+    return [
+        f"{module}: {name}"
+        for module, name in imports_of(text)
+        if module not in READY_TOOLS
+        if name not in offered.get(module, ()) and f"{module}.{name}" not in modules
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.stem)
+def test_an_example_imports_public_names_only(path: Path) -> None:
+    assert not private(path.read_text())
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.stem
+)
+def test_a_page_imports_public_names_only(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        if block.language == "python" and "callboard" in block.text and "reference" not in page.parts:
+            assert not private(block.text), page
+
+
+def test_a_private_import_is_found() -> None:
+    assert private("from callboard.runtime.agent import Agent") == ["callboard.runtime.agent: Agent"]
+    assert private("from callboard.errors import SessionBusy") == ["callboard: SessionBusy"]
+    assert private("import callboard.runtime") == ["callboard.runtime: "]
+    assert not private("from callboard import Agent, errors; from callboard.tools.shell import shell_tool")
 
 
 def test_a_submodule_that_is_not_loaded_yet_can_be_public() -> None:

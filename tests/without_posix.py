@@ -101,7 +101,8 @@ def refused(kind: type[Exception], words: str, action: Callable[[], object]) -> 
 
 async def session(folder: Path) -> None:
     """Run a session on a log in a file, and see that it has one owner and replays."""
-    from callboard import Agent, Files, MisuseError, Runtime, ScriptedModel, StoreLocked, call, say
+    from callboard import Agent, Files, Runtime, ScriptedModel, call, say
+    from callboard.errors import MisuseError, StoreLocked
     from callboard.replay.recording import Recording
     from callboard.runtime.log.sqlite.owner import read_lock
 

@@ -4,13 +4,16 @@ A test compares the committed files with what this makes. To add a page or pictu
 """
 
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from tools import states_docs
 from tools.architecture_docs import architecture_picture
 from tools.cli_docs import cli_page
-from tools.reference_docs import api_page, limits_page, outcomes_page
+from tools.names_docs import api_page, reference_page, short
+from tools.public_names import public_modules
+from tools.reference_docs import limits_page, outcomes_page
 from tools.rules_docs import rules_page
 from tools.sources import ROOT
 
@@ -22,6 +25,10 @@ PAGES: Final = MappingProxyType[str, Callable[[], str]](
         "api.md": lambda: api_page(NOTICE),
         "cli.md": lambda: cli_page(NOTICE),
         "limits.md": lambda: limits_page(NOTICE),
+        **{
+            f"reference/{short(module.__name__)}.md": partial(reference_page, NOTICE, module.__name__)
+            for module in public_modules()
+        },
         "outcomes.md": lambda: outcomes_page(NOTICE),
         "rules.md": lambda: rules_page(NOTICE),
         "states.md": lambda: states_docs.states_page(NOTICE),

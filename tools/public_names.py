@@ -1,25 +1,47 @@
-"""Write the stubs of the packages whose names are loaded on first use: `python -m tools.public_names`.
+"""Write the stubs of the modules whose names are loaded on first use: `python -m tools.public_names`.
 
 A test compares the committed stubs with what this makes. To add a public name, add it to the table `_HOMES`
-of its package and run this.
+of its module and run this.
 """
 
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
-import callboard
-import callboard.testing
 from callboard.lazy_names import Homes
 
-ROOT: Final = Path(__file__).parent.parent
+THEMES: Final = (
+    "errors",
+    "log",
+    "memory",
+    "messages",
+    "models",
+    "orchestrator",
+    "outputs",
+    "permissions",
+    "replay",
+    "streaming",
+    "testing",
+)
+"""The modules of callboard that offer public names, beside callboard itself and callboard.tools."""
+
+
+def public_modules() -> Iterator[ModuleType]:
+    """Yield callboard, then the module of each theme."""
+    yield import_module("callboard")
+    for theme in THEMES:
+        yield import_module(f"callboard.{theme}")
 
 
 def stubs() -> dict[Path, str]:
-    """Return the text of each stub, by its path."""
-    face, kit = vars(callboard)["_HOMES"], vars(callboard.testing)["_HOMES"]
+    """Return the text of each stub, by its path: it lies beside its module."""
     return {
-        ROOT / "callboard" / "__init__.pyi": stub(face, has_version=True),
-        ROOT / "callboard" / "testing" / "__init__.pyi": stub(kit),
+        Path(module.__file__ or "").with_suffix(".pyi").resolve(): stub(
+            vars(module)["_HOMES"], has_version=module.__name__ == "callboard"
+        )
+        for module in public_modules()
     }
 
 
@@ -30,10 +52,12 @@ def stub(homes: Homes, *, has_version: bool = False) -> str:
         key=lambda one: (one[0], one[1][0].islower(), one[1].lower()),  # as ruff sorts imports
     )
     lines = [f"from callboard.{home} import {name} as {name}" for home, name in found]
-    names = sorted(name for _, name in found)
+    names = sorted(
+        (name for _, name in found), key=lambda one: (not one.isupper(), one[0].islower(), one)
+    )  # as ruff does
     return "\n".join(
         [
-            "# Written by `python -m tools.public_names` from the table in __init__.py; do not edit.",
+            "# Written by `python -m tools.public_names` from the table beside it; do not edit.",
             "",
             *lines,
             "",

@@ -1,34 +1,14 @@
-"""Reference pages that are lists of the code: docs/api.md, docs/limits.md and docs/outcomes.md."""
+"""Reference pages that are lists of the code: docs/limits.md and docs/outcomes.md."""
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator
-from types import ModuleType
 from typing import Final
 
-import callboard
-import callboard.testing
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.limits import DEFAULTS, TABLE
 from callboard.cli import errors
 
 _EXIT_CODES: Final = re.compile(r"^(\d+) +(.*)$", re.MULTILINE)
-
-
-def api_page(notice: str) -> str:
-    """Write docs/api.md: every public name, to be filled in from its docstring when the site is built."""
-    return _page(
-        notice,
-        "# Public names",
-        "Import these names from `callboard` and `callboard.testing`.",
-        "Everything else can change without notice.",
-        "",
-        "## callboard",
-        *_names(callboard),
-        "",
-        "## callboard.testing",
-        *_names(callboard.testing),
-    )
 
 
 _CAPACITY: Final = (
@@ -82,14 +62,6 @@ def outcomes_page(notice: str) -> str:
         "",
         *_table(("code", "meaning"), codes),
     )
-
-
-def _names(module: ModuleType) -> Iterator[str]:
-    for name in sorted(module.__all__):
-        value = getattr(module, name)
-        # A module that stands under another name has no entry of its own there.
-        place = value.__name__ if inspect.ismodule(value) else f"{module.__name__}.{name}"
-        yield f"\n::: {place}"
 
 
 def _number(value: object) -> str:

@@ -1,4 +1,4 @@
-# Written by `python -m tools.public_names` from the table in __init__.py; do not edit.
+# Written by `python -m tools.public_names` from the table beside it; do not edit.
 
 from callboard.replay.testing import strategies as strategies
 from callboard.replay.testing.determinism import Nondeterminism as Nondeterminism

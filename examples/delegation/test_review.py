@@ -9,7 +9,7 @@ import pytest
 from review import host
 
 from callboard import Call, ModelRequest, Reply, call, calls, say
-from callboard.actors.protocol.messages import DelegationEnded
+from callboard.messages import DelegationEnded
 from callboard.testing import Explorer, Scenario, SessionWorld, always, simulate, sometimes
 
 

@@ -19,18 +19,9 @@ from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from offline import Offline
 
-from callboard import (
-    Agent,
-    Approval,
-    CallboardError,
-    Outcome,
-    Runtime,
-    Session,
-    SessionBusy,
-    SessionDetached,
-    SessionRow,
-    tool,
-)
+from callboard import Agent, Approval, Outcome, Runtime, Session, tool
+from callboard.errors import CallboardError, SessionBusy, SessionDetached
+from callboard.log import SessionRow
 
 
 @tool(approval="before")

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from callboard import Call, ModelAnswer, ModelRequest, ModelSpec, OnText, Reply, ScriptedModel, call, say
+from callboard import Call, ModelRequest, Reply, ScriptedModel, call, say
+from callboard.models import ModelAnswer, ModelSpec, OnText
 
 
 def decide(request: ModelRequest) -> Call | Reply:

@@ -13,7 +13,7 @@ Models by name, `provider:name`, as `--model`, `Agent(model=...)` and `Runtime(m
     ollama:name                    a model of an Ollama server
     scripted:survey:policy         the script, policy or model `policy` of the module `survey`
 
-A provider is a class, or a function, that takes the name after the colon and returns a `callboard.Model`, and
+A provider is a class, or a function, that takes the name after the colon and returns a `Model`, and
 an entry point of its package: `local = "my_package.local_model:LocalModel"` in the group `callboard.models`.
 If an optional library must be imported at the top of its file, name the extra that installs it,
 `"my_package.local_model:LocalModel [local]"`, and the error for a missing library says so.

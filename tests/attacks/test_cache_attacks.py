@@ -9,10 +9,6 @@ import pytest
 
 from callboard import (
     Agent,
-    Allowed,
-    Bundle,
-    MemoryLog,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
@@ -26,6 +22,9 @@ from callboard import (
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.log import MemoryLog
+from callboard.permissions import Allowed, Bundle
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 
 LOOK = call("look")

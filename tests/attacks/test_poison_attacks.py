@@ -25,7 +25,6 @@ from callboard import (
     Limits,
     Runtime,
     ScriptedModel,
-    SessionFailed,
     ToolContext,
     call,
     calls,
@@ -38,6 +37,7 @@ from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.messages import AgentInput, DeciderFailed, Finished
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.session import step as step_module
+from callboard.errors import SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.models import watched
 from callboard.runtime.models.scripted import Policy, Step

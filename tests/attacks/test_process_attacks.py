@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Agent, Files, Outcome, Runtime, ScriptedModel, ToolContext, ToolError, call, say, tool
+from callboard import Agent, Files, Outcome, Runtime, ScriptedModel, ToolContext, call, say, tool
 from callboard.actors.protocol.immutable import Json
+from callboard.errors import ToolError
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.tools.tool import Tool
 from callboard.tools.shell import OUTPUT_BYTES_MAX, shell, shell_tool

@@ -23,7 +23,6 @@ from click.testing import CliRunner
 from callboard import (
     Agent,
     Approval,
-    OutcomeError,
     Runtime,
     ScriptedModel,
     SecretPattern,
@@ -44,6 +43,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.cli.main import cli
+from callboard.errors import OutcomeError
 from callboard.replay.recording import Recording
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText

@@ -53,7 +53,7 @@ def test_as_json_each_result_is_a_document_on_a_line(chat: Callboard) -> None:
 
 
 DESK = """
-from callboard import Orchestrator, Specialist, SpecialistResult
+from callboard.orchestrator import Orchestrator, Specialist, SpecialistResult
 
 
 async def policy(ctx, context):

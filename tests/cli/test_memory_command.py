@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import MemoryEntry, SQLiteMemory
+from callboard.memory import MemoryEntry, SQLiteMemory
 from tests.cli.conftest import Callboard
 
 

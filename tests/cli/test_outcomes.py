@@ -3,8 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from callboard import Agent, Limits, ModelFailure, Outcome, Reply, Runtime, ScriptedModel, call, say
+from callboard import Agent, Limits, Outcome, Reply, Runtime, ScriptedModel, call, say
 from callboard.cli.outcomes import summary
+from callboard.models import ModelFailure
 
 
 def outcome_with(*kids: object, folder: Path) -> Outcome:

@@ -2,7 +2,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from callboard import Agent, Fallback, Limits, ModelFailure, Reply, Runtime, ScriptedModel, call, say, tool
+from callboard import Agent, Fallback, Limits, Reply, Runtime, ScriptedModel, call, say, tool
+from callboard.models import ModelFailure
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of

@@ -11,7 +11,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard import Interrupted, ProgramContext, ToolContext, program, tool
+from callboard import ProgramContext, ToolContext, program, tool
+from callboard.errors import Interrupted
 from callboard.runtime.programs.program import Program
 from callboard.runtime.tools.tool import Tool
 

@@ -15,16 +15,8 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Final
 
-from callboard import (
-    Agent,
-    Interrupted,
-    ProgramContext,
-    Runtime,
-    ScriptedModel,
-    ToolContext,
-    program,
-    tool,
-)
+from callboard import Agent, ProgramContext, Runtime, ScriptedModel, ToolContext, program, tool
+from callboard.errors import Interrupted
 from tests.crash.step_points import pass_at_steps
 
 SESSION: Final = "victim"

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Sequence
 from random import Random
 from typing import Final
 
-from callboard import Agent, AskFailed, Interrupted, NotApproved, ProgramContext, program
+from callboard import Agent, ProgramContext, program
+from callboard.errors import AskFailed, Interrupted, NotApproved
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.tools.tool import Tool
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
+from callboard.replay import Recording
 from tests.effort import effort
 
 SHAPES = ("sequence", "gather")

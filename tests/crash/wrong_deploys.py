@@ -24,10 +24,11 @@ from typing import Final
 
 import msgspec
 
-from callboard import Recording, Runtime
+from callboard import Runtime
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
+from callboard.replay import Recording
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.programs.history import read_step
 from tests.crash.deployed import FAULTS, Fault, Hooks, Plan, drawn, host_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
+from callboard.replay import Recording
 from tests.pages import ROOT
 
 pytestmark = pytest.mark.slow

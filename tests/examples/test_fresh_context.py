@@ -14,7 +14,6 @@ from callboard import (
     Files,
     ModelRequest,
     Outcome,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
@@ -22,6 +21,7 @@ from callboard import (
     say,
     tool,
 )
+from callboard.replay import Recording
 from callboard.tools.files import FILE_TOOLS
 from tests.pages import ROOT, blocks
 

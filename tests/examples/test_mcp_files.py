@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
 from callboard.actors.protocol.port_messages import ApprovalGiven, ToolStarted
+from callboard.replay import Recording
 from tests.pages import ROOT
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def test_the_summary_is_written_after_a_person_has_agreed(tmp_path: Path) -> Non
 def test_the_server_stays_in_its_folder(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import server\n"
-        "from callboard import FileError\n"
+        "from callboard.errors import FileError\n"
         "for path in ('../secret', '/etc/passwd', 'a/../../secret'):\n"
         "    try:\n        server.FILES.read_text(path)\n"
         "    except FileError:\n        print('refused')\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.replay import Recording
 from tests.pages import ROOT
 from tests.processes import running
 from tests.waiting import block_until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
+from callboard.replay import Recording
 from tests.pages import ROOT
 from tests.processes import ENDS_WITHIN_S, running
 

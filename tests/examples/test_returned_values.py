@@ -19,13 +19,13 @@ from callboard import (
     Outcome,
     Runtime,
     ScriptedModel,
-    SessionRow,
     Usage,
     call,
     say,
     tool,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.log import SessionRow
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.stream_items import Snapshot
 from callboard.runtime.statistics import RuntimeStats

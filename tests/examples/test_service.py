@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from callboard import Recording
+from callboard.replay import Recording
 from tests.pages import ROOT
 from tests.processes import ENDS_WITHIN_S, running
 from tests.waiting import block_until

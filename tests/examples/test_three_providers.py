@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Recording
+from callboard.replay import Recording
 from tests.messages_api import Canned, MessagesApi, error_answer, message, sse_answer, tool_use
 from tests.openai_api import OpenAIApi, Reply
 from tests.pages import ROOT

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard import Agent, Files, Runtime, ScriptedModel, ToolContext, ToolError, call, say
+from callboard import Agent, Files, Runtime, ScriptedModel, ToolContext, call, say
+from callboard.errors import ToolError
 from callboard.runtime.files.files import Files as FilesClass
 from callboard.tools import files as module
 from callboard.tools import finding, listing

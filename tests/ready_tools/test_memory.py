@@ -11,19 +11,12 @@ import pytest
 
 from callboard import (
     Agent,
-    Allowed,
-    Bundle,
     Call,
-    LabelRule,
-    MemoryEntry,
     ModelRequest,
     Outcome,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
-    SessionDetached,
-    SQLiteMemory,
     ToolContext,
     call,
     calls,
@@ -31,6 +24,10 @@ from callboard import (
     tool,
 )
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import SessionDetached
+from callboard.memory import MemoryEntry, SQLiteMemory
+from callboard.permissions import Allowed, Bundle, LabelRule
+from callboard.replay import Recording
 from callboard.runtime.sessions.session_memory import MemoryChoice
 from callboard.tools.memory import MEMORY_TOOLS, RECALL_ONLY, forget, recall, remember
 from tests.runtime.memory.plain import PlainMemory

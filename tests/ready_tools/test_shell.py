@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard import Agent, Call, Files, MisuseError, ModelRequest, Reply, Runtime, ScriptedModel, call, say
+from callboard import Agent, Call, Files, ModelRequest, Reply, Runtime, ScriptedModel, call, say
+from callboard.errors import MisuseError
 from callboard.tools.shell import shell, shell_tool
 from tests.attacks.test_process_attacks import told
 

@@ -15,13 +15,13 @@ from callboard import (
     Runtime,
     ScriptedModel,
     ToolContext,
-    UnknownName,
     call,
     calls,
     say,
     tool,
 )
 from callboard.cli.main import cli
+from callboard.errors import UnknownName
 from callboard.replay import Recording
 from callboard.replay.label_source import label_source
 from callboard.tools.files import read_file, write_file

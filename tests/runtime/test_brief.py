@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Brief, Bundle, Denied, InvalidAgent, LabelRule, Transcript
+from callboard import Brief, Transcript
 from callboard.actors.protocol.layers import added
+from callboard.errors import InvalidAgent
+from callboard.permissions import Bundle, Denied, LabelRule
 from callboard.runtime.brief import MESSAGES_READ, tokens_of
 from tests.effort import effort
 from tests.runtime.conversations import gave, said, used, view

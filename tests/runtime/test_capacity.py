@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Capacity, MisuseError, Runtime
+from callboard import Capacity, Runtime
+from callboard.errors import MisuseError
 from callboard.runtime import capacity
 from callboard.runtime.capacity import SharedCapacity
 

@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import ToolContext, ToolOutput
+from callboard import ToolContext
+from callboard.outputs import ToolOutput
 from callboard.runtime import foreign_values
 from callboard.runtime.foreign_values import Taken, note_of, taken
 from callboard.runtime.outputs.outcomes import unified_outcome

@@ -9,21 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard import (
-    Agent,
-    MemoryLog,
-    ProgramContext,
-    Runtime,
-    ScriptedModel,
-    SessionBusy,
-    SessionExists,
-    SessionNotFound,
-    SessionRow,
-    call,
-    program,
-    say,
-    tool,
-)
+from callboard import Agent, ProgramContext, Runtime, ScriptedModel, call, program, say, tool
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import (
     AgentsChanged,
@@ -34,6 +20,8 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import SessionBusy, SessionExists, SessionNotFound
+from callboard.log import MemoryLog, SessionRow
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog

@@ -10,26 +10,11 @@ from typing import TypeAlias
 import pytest
 from click.testing import CliRunner
 
-from callboard import (
-    Agent,
-    Allowed,
-    Bundle,
-    Denied,
-    InvalidAgent,
-    LabelRule,
-    MisuseError,
-    Runtime,
-    ScriptedModel,
-    SecretRef,
-    ToolContext,
-    UnknownName,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Runtime, ScriptedModel, SecretRef, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.cli.main import cli
+from callboard.errors import InvalidAgent, MisuseError, UnknownName
+from callboard.permissions import Allowed, Bundle, Denied, LabelRule
 from callboard.replay import Recording
 
 LiveTest: TypeAlias = Callable[[Path], Coroutine[object, object, None]]

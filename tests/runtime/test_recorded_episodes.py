@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, AnthropicModel, Limits, Outcome, Runtime, Tool, ToolContext, ToolError
+from callboard import Agent, AnthropicModel, Limits, Outcome, Runtime, Tool, ToolContext
+from callboard.errors import ToolError
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests.messages_api import MessagesApi, recorded

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import InvalidAgent, SystemContext, WholeHistory
+from callboard import SystemContext, WholeHistory
 from callboard.actors.protocol.histories import HandedHistory, why_broken
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.session.contexts import ContextRequest
+from callboard.errors import InvalidAgent
 from callboard.runtime import whole_history
 from callboard.runtime.brief import tokens_of
 from callboard.runtime.contexts import checked_context, made_context

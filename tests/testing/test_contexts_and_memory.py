@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, Brief, ContextRequest, MisuseError, ModelRequest, SystemContext, call, say
+from callboard import Agent, Brief, ContextRequest, ModelRequest, SystemContext, call, say
+from callboard.errors import MisuseError
 from callboard.runtime.models.scripted import Call, Reply
 from callboard.testing import explore, simulate
 from callboard.tools.memory import MEMORY_TOOLS

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, MisuseError, ModelRequest, ProgramContext, call, calls, program, say, tool
+from callboard import Agent, ModelRequest, ProgramContext, call, calls, program, say, tool
+from callboard.errors import MisuseError
 from callboard.runtime.models.scripted import Reply
 from callboard.testing import BrokenRules, explore, simulate
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Files, MisuseError, ToolContext, call, say, tool
+from callboard import Agent, Files, ToolContext, call, say, tool
+from callboard.errors import MisuseError
 from callboard.testing import BrokenRules, explore, simulate
 from callboard.testing.read_watch import RULE
 

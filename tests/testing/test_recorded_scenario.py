@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import NotApproved
 from callboard.actors.protocol.client_messages import AskEnded, TellEnded
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import NotApproved
 from callboard.replay.exports.recorded_parts import recorded_parts
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent

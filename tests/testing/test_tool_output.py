@@ -1,7 +1,8 @@
 """Simulated sessions render outputs and give results again as live ones do."""
 
-from callboard import Agent, ScriptedModel, ToolOutput, call, say, tool
+from callboard import Agent, ScriptedModel, call, say, tool
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.outputs import ToolOutput
 from callboard.testing import simulate
 
 RUNS: list[str] = []

@@ -1,19 +1,20 @@
 """The generated pages and pictures agree with the code."""
 
 import inspect
+import re
 from types import ModuleType
 
 import pytest
 
-import callboard
-import callboard.testing
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.protocol.limits import Limits
 from tests.test_architecture import MAY_IMPORT
 from tools.architecture_docs import VERBS, architecture_picture, direct, floor_of
 from tools.generate_docs import DOCS, PAGES
 from tools.lane_chart import lane_chart, lanes, wrapped
-from tools.reference_docs import api_page, limits_page
+from tools.names_docs import api_page, reference_page
+from tools.public_names import public_modules
+from tools.reference_docs import limits_page
 from tools.states_docs import agent_moves, supervisor_moves
 from tools.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
 
@@ -73,11 +74,22 @@ def test_every_limit_is_described() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     page = api_page("")
-    assert page.count("::: ") == len(callboard.__all__) + len(callboard.testing.__all__)
+    assert page.count("::: ") == sum(len(module.__all__) for module in public_modules())
     assert "::: callboard.Agent" in page
+    for module in public_modules():
+        listed = re.findall(r"^## (\w+)$", reference_page("", module.__name__), re.MULTILINE)
+        assert sorted(listed) == sorted(module.__all__)
 
 
-@pytest.mark.parametrize("module", [callboard, callboard.testing], ids=lambda module: module.__name__)
+def test_the_reference_has_the_signature_and_one_line_of_a_name() -> None:
+    page = reference_page("", "callboard.log")
+    entry = page[page.index("## SQLiteLog") :]
+    assert "class SQLiteLog(\n    path: str | Path,\n" in entry
+    assert "- `await close()`: " in entry
+    assert "SessionStatus = Literal[" in page
+
+
+@pytest.mark.parametrize("module", list(public_modules()), ids=lambda module: module.__name__)
 def test_every_method_of_a_public_class_has_a_docstring(module: ModuleType) -> None:
     """The site leaves out a method without a docstring, its own or an inherited one."""
     classes = {name: value for name in module.__all__ if inspect.isclass(value := getattr(module, name))}

@@ -5,20 +5,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from callboard import (
-    Agent,
-    AskFailed,
-    CallFailed,
-    DelegationFailed,
-    Interrupted,
-    NotApproved,
-    Program,
-    ProgramContext,
-    Tool,
-    ToolContext,
-    program,
-    tool,
-)
+from callboard import Agent, Program, ProgramContext, Tool, ToolContext, program, tool
+from callboard.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
 
 
 @dataclass

@@ -12,39 +12,27 @@ from callboard import (
     Agent,
     Approval,
     Call,
-    CallboardError,
-    CorruptLog,
-    Divergence,
     Event,
-    EventLog,
     Limits,
-    MemoryLog,
-    Model,
-    ModelAnswer,
-    ModelFailure,
     ModelRequest,
-    ModelSpec,
-    OnText,
     Outcome,
-    OutcomeError,
     Policy,
-    Prices,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
     Session,
-    SessionRow,
-    SQLiteLog,
     ToolContext,
     Usage,
-    Verification,
     call,
     calls,
     fail,
     say,
     tool,
 )
+from callboard.errors import CallboardError, CorruptLog, OutcomeError
+from callboard.log import EventLog, MemoryLog, SessionRow, SQLiteLog
+from callboard.models import Model, ModelAnswer, ModelFailure, ModelSpec, OnText, Prices
+from callboard.replay import Divergence, Recording, Verification
 from callboard.testing import BrokenRules, Counterexample, Exploration, Simulation, explore, simulate
 
 

@@ -13,7 +13,8 @@ from typing import IO, Annotated, Any
 import click
 import msgspec
 
-from callboard import CallboardError, OrchestratorResult
+from callboard.errors import CallboardError
+from callboard.orchestrator import OrchestratorResult
 from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import SPECIALISTS, Reader, Settings

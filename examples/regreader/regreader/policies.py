@@ -4,7 +4,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from callboard import PolicyRun, ProgramContext, SpecialistContext, SpecialistResult
+from callboard import ProgramContext
+from callboard.orchestrator import PolicyRun, SpecialistContext, SpecialistResult
 from regreader.numbering import references_in
 from regreader.passages import is_pointer, passage_for, words_of
 from regreader.tools import Found

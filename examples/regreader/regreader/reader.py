@@ -8,8 +8,17 @@ from typing import Literal, Self
 
 import msgspec
 
-import callboard
-from callboard import Orchestrator, OrchestratorResult, Outcome, QueryIntent, Runtime, Session, Specialist
+from callboard import Outcome, Runtime, Session, tool
+from callboard.orchestrator import (
+    Aggregator,
+    Orchestrator,
+    OrchestratorResult,
+    QueryIntent,
+    Question,
+    Registry,
+    Router,
+    Specialist,
+)
 from regreader.index import Index
 from regreader.numbering import references_in
 from regreader.policies import drive
@@ -56,15 +65,15 @@ def intent_of(question: str) -> QueryIntent:
     return QueryIntent(first, hints={"places": [words for words, _ in named]})
 
 
-def registry(tools: Tools, settings: Settings) -> callboard.Registry:
+def registry(tools: Tools, settings: Settings) -> Registry:
     """Return the specialists, or the agent with all tools; without a model, offline policies drive them."""
-    read = callboard.tool(effect="read")
+    read = tool(effect="read")
     made = {name: read(on_loop(function)) for name, function in tools.by_name().items()}
     is_alone = not (settings.orchestrate or settings.agent)
     whole = f"Answer questions on regulations. {' '.join(work for _, work in _WORK.values())}"
     several = {name: (f"list_regulations {names}", work) for name, (names, work) in _WORK.items()}
     agents = {"reader": (" ".join(made), whole)} if is_alone else several
-    return callboard.Registry(
+    return Registry(
         Specialist(
             name, f"{work.partition('. ')[0]}.", tuple(made[one] for one in names.split()),
             f"{work} {_REPORT}", capabilities=(name,), priority=-at,
@@ -90,9 +99,9 @@ class Reader(AsyncExitStack):
         self.index = Index(settings.index)
         self.callback(self.index.close)
         self.tools = Tools(self.index)
-        merge = callboard.Aggregator(names_refusals=settings.mode == "parallel")
+        merge = Aggregator(names_refusals=settings.mode == "parallel")
         # Without a default route a place that does not exist is not searched for by its words.
-        router = callboard.Router(() if settings.orchestrate and not settings.agent else None)
+        router = Router(() if settings.orchestrate and not settings.agent else None)
         self.host = Orchestrator(
             registry(self.tools, settings),
             analyzer=intent_of,
@@ -138,7 +147,7 @@ class Reader(AsyncExitStack):
             self.tools.check(regulations)
         except ToolFailure as error:
             return OrchestratorResult(False, error=str(error))
-        outcome = await ask(callboard.Question(question, tuple(dict.fromkeys(regulations))).prompt())
+        outcome = await ask(Question(question, tuple(dict.fromkeys(regulations))).prompt())
         if not outcome.is_ok:
             return OrchestratorResult(False, error=f"{outcome.kind}: {outcome.detail or outcome.text}")
         return self.host.result(outcome)

@@ -7,17 +7,8 @@ from regreader.index import Index
 from regreader.reader import SPECIALISTS, Settings, registry
 from regreader.tools import Tools
 
-from callboard import (
-    Call,
-    ModelAnalyzer,
-    ModelRequest,
-    Orchestrator,
-    QueryIntent,
-    Runtime,
-    ScriptedModel,
-    Specialist,
-    call,
-)
+from callboard import Call, ModelRequest, Runtime, ScriptedModel, call
+from callboard.orchestrator import ModelAnalyzer, Orchestrator, QueryIntent, Specialist
 from callboard.runtime.schemas.output_types import output_type
 
 CHARS_PER_TOKEN = 4

@@ -2,19 +2,10 @@
 
 import asyncio
 
-from callboard import (
-    Agent,
-    Bundle,
-    LabelRule,
-    MemoryLog,
-    ModelRequest,
-    Runtime,
-    ScriptedModel,
-    call,
-    say,
-    tool,
-)
+from callboard import Agent, ModelRequest, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.log import MemoryLog
+from callboard.permissions import Bundle, LabelRule
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.models.scripted import Call, Reply
 from callboard.runtime.tools.context import ToolContext

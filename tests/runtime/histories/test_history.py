@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Agent, History, InvalidHistory, MisuseError, Origin, Runtime, ScriptedModel, call, say
+from callboard import Agent, History, Origin, Runtime, ScriptedModel, call, say
 from callboard.actors.agent.handed_history import FOREIGN
 from callboard.actors.protocol.histories import why_broken
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ContextMade
+from callboard.errors import InvalidHistory, MisuseError
 from callboard.runtime.histories import history as module
 from callboard.runtime.histories.joining import BEGINNING, NO_RESULT
 from tests.effort import effort

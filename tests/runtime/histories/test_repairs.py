@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from callboard import InvalidHistory
+from callboard.errors import InvalidHistory
 from callboard.runtime.histories import repairs as module
 from callboard.runtime.histories.repairs import Repair, Repairs
 

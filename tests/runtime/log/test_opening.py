@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from callboard import Recording, Runtime
+from callboard import Runtime
 from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
 from callboard.cli.main import cli
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import log_of, open_log
 from callboard.runtime.log.reading import open_reader

@@ -11,9 +11,10 @@ import httpx2
 import pytest
 from mcp.shared.message import SessionMessage
 
-from callboard import MCPServer, ToolContext, ToolError
+from callboard import MCPServer, ToolContext
 from callboard.actors.protocol.errors import ToolInterrupted
 from callboard.actors.protocol.immutable import Json
+from callboard.errors import ToolError
 from callboard.runtime.mcp import connection, http, stdio
 from callboard.runtime.mcp.live import LiveServer
 from callboard.runtime.tools.sources import Scope

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from callboard import Agent, MCPServer, MemoryLog, ModelRequest, Reply, Runtime, ScriptedModel, call, say
+from callboard import Agent, MCPServer, ModelRequest, Reply, Runtime, ScriptedModel, call, say
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.log import MemoryLog
 from callboard.runtime.log.protocol import EventLog, event_of
 
 RAW = Path(__file__).with_name("raw_server.py")

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from mcp.server import Server
 
-from callboard import ToolContext, ToolError
+from callboard import ToolContext
 from callboard.actors.protocol.errors import ToolInterrupted
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
+from callboard.errors import ToolError
 from callboard.runtime.mcp.calls import Caller
 from callboard.runtime.mcp.sending import Answer, Sending
 from callboard.runtime.tools.sources import Scope

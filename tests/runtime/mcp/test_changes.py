@@ -10,8 +10,10 @@ import pytest
 from mcp.server import MCPServer as SdkServer
 from mcp.server.mcpserver import Context
 
-from callboard import Agent, MCPServer, MemoryLog, Recording, Runtime, tool
+from callboard import Agent, MCPServer, Runtime, tool
 from callboard.actors.protocol.client_messages import ToolsChanged
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.mcp import changes, connection
 from callboard.runtime.mcp.changes import ListChanges

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, InvalidAgent, MCPServer, MemoryLog, Runtime
+from callboard import Agent, MCPServer, Runtime
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
 from callboard.runtime.mcp import config_file
 from callboard.runtime.mcp.config_file import plain_json
 from tests.runtime.mcp.kit import NAME, RAW, asking, calls_of, events_of, returned

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, InvalidAgent, MCPServer, MemoryLog, Runtime
+from callboard import Agent, MCPServer, Runtime
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
 from callboard.runtime.mcp.credentials import Credentials
 from tests.runtime.mcp.kit import NAME, asking, calls_of, is_alive, played, raw, returned
 from tests.runtime.mcp.test_http import Gate, serving

@@ -13,20 +13,7 @@ from mcp.server import MCPServer as SdkServer
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import RequestStateSecurity
 
-from callboard import (
-    Agent,
-    Approval,
-    ApprovalAnswer,
-    InvalidPrompt,
-    Limits,
-    MCPServer,
-    MemoryLog,
-    MisuseError,
-    ProgramContext,
-    Recording,
-    Runtime,
-    program,
-)
+from callboard import Agent, Approval, ApprovalAnswer, Limits, MCPServer, ProgramContext, Runtime, program
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
@@ -36,6 +23,9 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.errors import InvalidPrompt, MisuseError
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.mcp import calls

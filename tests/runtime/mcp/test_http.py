@@ -10,19 +10,9 @@ import pytest
 import uvicorn
 from mcp.server import MCPServer as SdkServer
 
-from callboard import (
-    Agent,
-    InvalidAgent,
-    Limits,
-    MCPServer,
-    MemoryLog,
-    ModelRequest,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    call,
-    say,
-)
+from callboard import Agent, Limits, MCPServer, ModelRequest, Reply, Runtime, ScriptedModel, call, say
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
 from tests.runtime.mcp.kit import NAME, asking, played, returned
 from tests.waiting import until
 

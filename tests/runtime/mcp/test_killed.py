@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, CallboardError, MCPServer, Recording, Runtime
+from callboard import Agent, MCPServer, Runtime
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import CallboardError
+from callboard.replay import Recording
 from tests.pages import ROOT
 from tests.processes import running
 from tests.runtime.mcp.kit import NAME, RAW, asking, calls_of

@@ -14,7 +14,8 @@ import mcp.types as types
 import pytest
 from mcp.server import MCPServer as SdkServer
 
-from callboard import Agent, MCPServer, MemoryLog, Runtime
+from callboard import Agent, MCPServer, Runtime
+from callboard.log import MemoryLog
 from callboard.runtime.mcp import content, http, stdio
 from tests.runtime.mcp.kit import NAME, asking, outputs, played, raw, returned
 from tests.runtime.mcp.test_http import Gate, serving

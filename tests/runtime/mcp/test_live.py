@@ -14,29 +14,17 @@ from mcp.server import MCPServer as SdkServer
 from mcp.server.mcpserver import Context
 from msgspec.structs import replace
 
-from callboard import (
-    Agent,
-    AgentsChanged,
-    Approval,
-    Bundle,
-    CallFailed,
-    InvalidAgent,
-    LabelRule,
-    Limits,
-    MCPServer,
-    MemoryLog,
-    MisuseError,
-    ProgramContext,
-    Recording,
-    Runtime,
-    ToolProgress,
-    program,
-)
+from callboard import Agent, Approval, Limits, MCPServer, ProgramContext, Runtime, program
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.profiles import Profile, ToolOrigin
+from callboard.errors import AgentsChanged, CallFailed, InvalidAgent, MisuseError
+from callboard.log import MemoryLog
+from callboard.permissions import Bundle, LabelRule
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.mcp import live
 from callboard.runtime.mcp.naming import legal_name
+from callboard.streaming import ToolProgress
 from tests.runtime.mcp.kit import (
     NAME,
     asking,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, InvalidAgent, MCPServer, MissingExtra
+from callboard import Agent, MCPServer
+from callboard.errors import InvalidAgent, MissingExtra
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp.server import Server
 
-from callboard import InvalidAgent, MCPServer, ToolContext
+from callboard import MCPServer, ToolContext
 from callboard.actors.protocol.immutable import Json
+from callboard.errors import InvalidAgent
 from callboard.runtime.mcp.live import LiveServer
 from callboard.runtime.mcp.specs import again, listed, same_schema, specs_of
 from callboard.runtime.mcp.tool_schemas import usable

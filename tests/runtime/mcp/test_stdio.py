@@ -11,19 +11,10 @@ from typing import Any
 
 import pytest
 
-from callboard import (
-    Agent,
-    InvalidAgent,
-    Limits,
-    MCPServer,
-    MemoryLog,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    call,
-    say,
-)
+from callboard import Agent, Limits, MCPServer, Reply, Runtime, ScriptedModel, call, say
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
 from callboard.runtime.mcp import connection
 from tests.processes import running
 from tests.runtime.mcp.kit import (
@@ -227,7 +218,8 @@ def test_a_server_that_ignores_its_stdin_ends_with_a_killed_runtime(tmp_path: Pa
     script = f"""
 import asyncio, sys
 from pathlib import Path
-from callboard import Agent, MCPServer, MemoryLog, Runtime, ScriptedModel, say
+from callboard import Agent, MCPServer, Runtime, ScriptedModel, say
+from callboard.log import MemoryLog
 async def main():
     server = MCPServer([sys.executable, {str(RAW)!r}, {str(notes)!r}, "stubborn"])
     async with Runtime(MemoryLog(), model=ScriptedModel([say("x")])) as runtime:

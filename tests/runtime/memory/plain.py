@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from callboard import MemoryEntry
+from callboard.memory import MemoryEntry
 from callboard.runtime.memory.words import Term, terms_of, words_of
 
 

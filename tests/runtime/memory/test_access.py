@@ -5,28 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from callboard import (
-    Agent,
-    Allowed,
-    Bundle,
-    Denied,
-    LabelRule,
-    MemoryEntry,
-    MemoryFailed,
-    MisuseError,
-    Recording,
-    Runtime,
-    ScriptedModel,
-    SQLiteMemory,
-    ToolContext,
-    ToolError,
-    call,
-    say,
-    tool,
-)
+from callboard import Agent, Runtime, ScriptedModel, ToolContext, call, say, tool
 from callboard.actors.protocol.layers import Layers, added
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.uses import Use
+from callboard.errors import MemoryFailed, MisuseError, ToolError
+from callboard.memory import MemoryEntry, SQLiteMemory
+from callboard.permissions import Allowed, Bundle, Denied, LabelRule
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.memory.protocol import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
 from tests.runtime.memory.plain import PlainMemory

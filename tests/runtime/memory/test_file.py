@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard import MemoryEntry, MemoryFailed, SQLiteMemory
+from callboard.errors import MemoryFailed
+from callboard.memory import MemoryEntry, SQLiteMemory
 from callboard.runtime.memory.file import FORMAT, opened, transaction
 from tests.effort import effort
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from callboard import SQLiteMemory
+from callboard.memory import SQLiteMemory
 from tests.effort import effort
 from tests.pages import ROOT
 
 WRITER = """
 import sys
-from callboard import MemoryEntry, SQLiteMemory
+from callboard.memory import MemoryEntry, SQLiteMemory
 
 path, name = sys.argv[1:]
 memory, number = SQLiteMemory(path, wait_s=30), 0

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import MemoryEntry, MemoryFailed, MisuseError, SQLiteMemory
+from callboard.errors import MemoryFailed, MisuseError
+from callboard.memory import MemoryEntry, SQLiteMemory
 from callboard.runtime.memory.protocol import HITS_MAX, Memory
 from callboard.runtime.memory.sqlite import TERMS_MAX
 from tests.effort import effort
@@ -162,7 +163,7 @@ def test_bounds_that_cannot_work_are_refused(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from callboard import MemoryEntry, SQLiteMemory
+from callboard.memory import MemoryEntry, SQLiteMemory
 
 path, name, count = sys.argv[1:]
 memory = SQLiteMemory(path, wait_s=30)

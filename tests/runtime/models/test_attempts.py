@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, AnthropicModel, Limits, MemoryLog, Runtime
+from callboard import Agent, AnthropicModel, Limits, Runtime
 from callboard.actors.agent import retry
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.log import MemoryLog
 from tests.messages_api import MessagesApi, error_answer, message, sse_answer, text
 from tests.openai_api import Answer, ProviderApi, Reply, failed
 from tests.runtime.mcp.kit import NAME, events_of

@@ -10,15 +10,9 @@ from callboard import (
     Capacity,
     Fallback,
     Limits,
-    MemoryLog,
-    MisuseError,
     Outcome,
-    Prices,
-    Recording,
     Runtime,
     ScriptedModel,
-    SessionDetached,
-    UnknownName,
     Usage,
     call,
     fail,
@@ -26,6 +20,10 @@ from callboard import (
 )
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, RequestCapacity
+from callboard.errors import MisuseError, SessionDetached, UnknownName
+from callboard.log import MemoryLog
+from callboard.models import Prices
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.fallback import models_of
 from callboard.runtime.programs.context import ProgramContext

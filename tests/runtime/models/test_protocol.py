@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Limits, MisuseError, ModelSpec, Runtime, ScriptedModel, UnknownModel, UnknownName
+from callboard import Agent, Limits, Runtime, ScriptedModel
 from callboard.actors.protocol.errors import InvalidAgent, ScriptError
+from callboard.errors import MisuseError, UnknownModel, UnknownName
+from callboard.models import ModelSpec
 from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import GROUP, import_for, model_named

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import Agent, ModelAnswer, ModelRequest, Runtime, call, say, tool
+from callboard import Agent, ModelRequest, Runtime, call, say, tool
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.models import ModelAnswer
 from callboard.runtime.sanitize import clean_text
 from callboard.testing import simulate
 

@@ -1,6 +1,7 @@
 """Specialists of tests: programs with scripted answers."""
 
-from callboard import ProgramContext, SpecialistContext, SpecialistResult
+from callboard import ProgramContext
+from callboard.orchestrator import SpecialistContext, SpecialistResult
 from callboard.runtime.orchestrator.specialists import SpecialistPolicy
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import Aggregator, Conflict, Finding, SpecialistResult, ToolUse
+from callboard.orchestrator import Aggregator, Conflict, Finding, SpecialistResult, ToolUse
 from callboard.runtime.orchestrator.aggregation import cells_of
 
 MERGE = Aggregator()

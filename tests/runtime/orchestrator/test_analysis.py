@@ -6,24 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import (
+from callboard import ModelRequest, Reply, Runtime, ScriptedModel, call, calls, fail
+from callboard.actors.protocol.token_estimates import estimated_tokens
+from callboard.errors import MisuseError
+from callboard.orchestrator import (
     HintRule,
-    MisuseError,
     ModelAnalyzer,
-    ModelRequest,
     Orchestrator,
     OrchestratorResult,
     QueryAnalyzer,
     QueryIntent,
-    Reply,
-    Runtime,
-    ScriptedModel,
     Specialist,
-    call,
-    calls,
-    fail,
 )
-from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.orchestrator.analysis import has_word
 from tests.runtime.orchestrator.kit import answering

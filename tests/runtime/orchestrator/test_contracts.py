@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from callboard import MisuseError, Question, SpecialistResult
+from callboard.errors import MisuseError
+from callboard.orchestrator import Question, SpecialistResult
 from callboard.runtime.orchestrator.contracts import REPORT, known_names
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type

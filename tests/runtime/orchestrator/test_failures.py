@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from callboard import DelegationFailed
+from callboard.errors import DelegationFailed
 from callboard.runtime.orchestrator.failures import WORDS_CHARS_MAX, reason_of
 
 

@@ -5,31 +5,22 @@ from typing import Any
 
 import pytest
 
-from callboard import (
-    Agent,
+from callboard import Agent, ModelRequest, ProgramContext, Runtime, ScriptedModel, call, calls, fail, tool
+from callboard.errors import InvalidAgent, OutcomeError
+from callboard.log import MemoryLog
+from callboard.orchestrator import (
     HintRule,
-    InvalidAgent,
-    MemoryLog,
-    ModelRequest,
     Orchestrator,
     OrchestratorResult,
-    OutcomeError,
-    ProgramContext,
     QueryAnalyzer,
     Question,
-    Recording,
     Registry,
     Router,
-    Runtime,
-    ScriptedModel,
     Specialist,
     SpecialistContext,
     SpecialistResult,
-    call,
-    calls,
-    fail,
-    tool,
 )
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.scripted import Steps
 from callboard.testing import explore, simulate

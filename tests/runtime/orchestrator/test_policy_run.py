@@ -2,17 +2,15 @@
 
 import asyncio
 
-from callboard import (
+from callboard import ProgramContext, Runtime, tool
+from callboard.orchestrator import (
     Orchestrator,
     OrchestratorResult,
     PolicyRun,
-    ProgramContext,
-    Runtime,
     Specialist,
     SpecialistContext,
     SpecialistResult,
     ToolUse,
-    tool,
 )
 
 

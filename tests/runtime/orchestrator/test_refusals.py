@@ -5,10 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from callboard import Limits, MemoryLog, Orchestrator, Outcome, Recording, Runtime, ScriptedModel, Specialist
+from callboard import Limits, Outcome, Runtime, ScriptedModel
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.usage import Usage
+from callboard.log import MemoryLog
+from callboard.orchestrator import Orchestrator, Specialist
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append

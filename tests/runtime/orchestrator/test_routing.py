@@ -2,7 +2,8 @@
 
 import pytest
 
-from callboard import Finding, MisuseError, QueryIntent, Router, Specialist, SpecialistResult
+from callboard.errors import MisuseError
+from callboard.orchestrator import Finding, QueryIntent, Router, Specialist, SpecialistResult
 from callboard.runtime.orchestrator.routing import is_answered, open_questions
 
 TABLES = Specialist("tables", capabilities=("table",), keywords=("row", "表"), priority=1)

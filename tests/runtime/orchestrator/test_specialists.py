@@ -7,26 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import (
-    Agent,
-    Finding,
-    InvalidAgent,
-    InvalidPrompt,
-    MisuseError,
-    ModelRequest,
-    Program,
-    Registry,
-    Reply,
-    Runtime,
-    ScriptedModel,
-    Specialist,
-    SpecialistContext,
-    SpecialistResult,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, ModelRequest, Program, Reply, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.errors import InvalidAgent, InvalidPrompt, MisuseError
+from callboard.orchestrator import Finding, Registry, Specialist, SpecialistContext, SpecialistResult
 from callboard.runtime.contracts import contract_of
 from callboard.runtime.orchestrator.specialists import SpecialistPolicy
 from tests.runtime.orchestrator.kit import answering

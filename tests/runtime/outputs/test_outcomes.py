@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Blocks, OutputRules, Telemetry, ToolContext, ToolOutput, metrics
+from callboard import Blocks, Telemetry, ToolContext
 from callboard.actors.protocol.immutable import NULL
+from callboard.outputs import OutputRules, ToolOutput, metrics
 from callboard.runtime.outputs.outcomes import METADATA_BYTES_MAX, unified_outcome
 from callboard.runtime.outputs.tool_output import Encoding, OutputError, ResponseFormat
 from callboard.runtime.outputs.unified import failure

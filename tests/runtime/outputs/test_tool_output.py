@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from callboard import MisuseError, OutputRules, Telemetry, ToolOutput, metrics
+from callboard import Telemetry
 from callboard.actors.protocol.telemetry import Metric
+from callboard.errors import MisuseError
+from callboard.outputs import OutputRules, ToolOutput, metrics
 
 
 @pytest.mark.parametrize(

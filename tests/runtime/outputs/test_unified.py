@@ -7,7 +7,9 @@ from collections.abc import Awaitable
 
 import pytest
 
-from callboard import Telemetry, ToolError, ToolInterrupted, ToolOutput, metrics, unified
+from callboard import Telemetry
+from callboard.errors import ToolError, ToolInterrupted
+from callboard.outputs import ToolOutput, metrics, unified
 from callboard.runtime.outputs.tool_output import OutputError
 from callboard.runtime.outputs.unified import failure
 

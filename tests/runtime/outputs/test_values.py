@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from callboard import InvalidPrompt
+from callboard.errors import InvalidPrompt
 from callboard.runtime.outputs.values import is_plain, json_value, kind_of
 
 

@@ -6,20 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import pytest
 
-from callboard import (
-    Agent,
-    Capacity,
-    Limits,
-    MemoryLog,
-    Outcome,
-    Recording,
-    Runtime,
-    ScriptedModel,
-    Session,
-    SessionDetached,
-    calls,
-    say,
-)
+from callboard import Agent, Capacity, Limits, Outcome, Runtime, ScriptedModel, Session, calls, say
 from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stop, Stopped
@@ -27,6 +14,9 @@ from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, Mo
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
+from callboard.errors import SessionDetached
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.log.memory import MemoryReader

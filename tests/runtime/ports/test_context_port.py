@@ -13,13 +13,8 @@ import pytest
 from callboard import (
     Agent,
     Brief,
-    Bundle,
     ContextRequest,
-    InvalidAgent,
-    LabelRule,
     Limits,
-    MemoryLog,
-    Recording,
     Runtime,
     ScriptedModel,
     SystemContext,
@@ -35,6 +30,10 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import initial
+from callboard.errors import InvalidAgent
+from callboard.log import MemoryLog
+from callboard.permissions import Bundle, LabelRule
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply

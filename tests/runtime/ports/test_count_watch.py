@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Agent, Limits, ModelSpec, Outcome, Runtime, Usage, tool
+from callboard import Agent, Limits, Outcome, Runtime, Usage, tool
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.request import ModelRequest
+from callboard.models import ModelSpec
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
 BYTES_OF_A_TOKEN = 3

@@ -7,21 +7,12 @@ from typing import Any, Final, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import (
-    Agent,
-    Limits,
-    MemoryLog,
-    ModelRequest,
-    ProgramContext,
-    Runtime,
-    ScriptedModel,
-    program,
-    say,
-)
+from callboard import Agent, Limits, ModelRequest, ProgramContext, Runtime, ScriptedModel, program, say
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step, fail
 from callboard.runtime.ports.paced_models import AT_ONCE, DOUBLES_S, PacedModelPort, earliest_s
 from callboard.runtime.sessions.board import Board

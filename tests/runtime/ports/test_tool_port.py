@@ -14,7 +14,6 @@ from callboard import (
     Limits,
     Runtime,
     ScriptedModel,
-    SessionDetached,
     SharedKey,
     ToolContext,
     call,
@@ -30,6 +29,7 @@ from callboard.actors.protocol.port_messages import CallTool, RequestApproval, T
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.value_types import InputAsked
+from callboard.errors import SessionDetached
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append

@@ -3,23 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from callboard import (
-    Agent,
-    Allowed,
-    Bundle,
-    Files,
-    LabelRule,
-    Runtime,
-    ScriptedModel,
-    SecretRef,
-    ToolContext,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Files, Runtime, ScriptedModel, SecretRef, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.uses import Use
+from callboard.permissions import Allowed, Bundle, LabelRule
 from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.tools.files import FILE_TOOLS

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard import DelegationFailed, Limits, MisuseError, Runtime, ScriptedModel, program
+from callboard import Limits, Runtime, ScriptedModel, program
 from callboard.actors.protocol.immutable import Json
+from callboard.errors import DelegationFailed, MisuseError
 from callboard.runtime.programs.asks import (
     Ask,
     Ending,

@@ -14,21 +14,13 @@ import pytest
 
 from callboard import (
     Agent,
-    AgentsChanged,
     Approval,
     Capacity,
-    Diverged,
-    InvalidPrompt,
-    MemoryLog,
     ModelRequest,
-    NotApproved,
     ProgramContext,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
-    TellRefused,
-    TextDelta,
     program,
     say,
     tool,
@@ -39,9 +31,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool, RequestCapacity
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
+from callboard.errors import AgentsChanged, Diverged, InvalidPrompt, NotApproved, TellRefused
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.programs.program import Program
+from callboard.streaming import TextDelta
 from tests.processes import running
 from tests.runtime.programs.test_program import live
 from tests.waiting import until

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from callboard import (
     Agent,
-    DelegationFailed,
     Limits,
-    MemoryLog,
     ModelRequest,
     Outcome,
     ProgramContext,
@@ -26,6 +24,8 @@ from callboard import (
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Wake
+from callboard.errors import DelegationFailed
+from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader

@@ -14,7 +14,6 @@ from callboard import (
     Agent,
     Call,
     Limits,
-    MemoryLog,
     ModelRequest,
     Outcome,
     ProgramContext,
@@ -26,6 +25,7 @@ from callboard import (
     say,
     tool,
 )
+from callboard.log import MemoryLog
 from callboard.runtime.programs.run import CANCELS
 from tests.virtual_clock import run_virtually
 

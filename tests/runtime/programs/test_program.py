@@ -10,24 +10,20 @@ import pytest
 
 from callboard import (
     Agent,
-    CallFailed,
-    DelegationFailed,
-    InvalidAgent,
     Limits,
-    MemoryLog,
-    MisuseError,
     Outcome,
     ProgramContext,
-    Recording,
     Runtime,
     ScriptedModel,
     Session,
-    SessionDetached,
     call,
     program,
     tool,
 )
 from callboard.actors.protocol.port_messages import CallTool
+from callboard.errors import CallFailed, DelegationFailed, InvalidAgent, MisuseError, SessionDetached
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from tests.waiting import until
 

@@ -6,19 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard import (
-    Agent,
-    MemoryLog,
-    ProgramContext,
-    Recording,
-    Runtime,
-    ScriptedModel,
-    SharedKey,
-    ToolContext,
-    program,
-    tool,
-)
+from callboard import Agent, ProgramContext, Runtime, ScriptedModel, SharedKey, ToolContext, program, tool
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.tree import Tree
 

@@ -9,24 +9,13 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from callboard import (
-    Agent,
-    CallFailed,
-    DelegationFailed,
-    Interrupted,
-    Limits,
-    MemoryLog,
-    Outcome,
-    ProgramContext,
-    Runtime,
-    ScriptedModel,
-    program,
-    tool,
-)
+from callboard import Agent, Limits, Outcome, ProgramContext, Runtime, ScriptedModel, program, tool
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallTool, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
+from callboard.errors import CallFailed, DelegationFailed, Interrupted
+from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard import MemoryLog, ProgramContext, Recording, Runtime, Session, program, tool
+from callboard import ProgramContext, Runtime, Session, program, tool
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 
 EXITS: list[Callable[[], BaseException]] = [lambda: SystemExit(3), KeyboardInterrupt]

@@ -11,7 +11,6 @@ from callboard import (
     Agent,
     Brief,
     Limits,
-    ModelFailure,
     ProgramContext,
     Runtime,
     ScriptedModel,
@@ -30,6 +29,7 @@ from callboard.actors.protocol.errors import (
     SessionNotFound,
 )
 from callboard.actors.protocol.messages import Begin, DelegationEnded
+from callboard.models import ModelFailure
 from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryLog
 

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, MemoryLog, Outcome, Runtime, ScriptedModel, ToolContext, call, say, tool
+from callboard import Agent, Outcome, Runtime, ScriptedModel, ToolContext, call, say, tool
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import AgentsChanged, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
+from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from tests.runtime.sessions.test_resuming import NAME, log_of, recorded, recording

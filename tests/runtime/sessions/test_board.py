@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, SessionFailed, call, say, tool
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
@@ -32,6 +32,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session import step as step_module
 from callboard.actors.session.step import initial
+from callboard.errors import SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.writer import GroupWriter

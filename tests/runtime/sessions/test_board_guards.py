@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Capacity, Limits, Recording, Runtime, ScriptedModel, SessionFailed, call, say
+from callboard import Agent, Capacity, Limits, Runtime, ScriptedModel, call, say
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event, Post
@@ -14,6 +14,8 @@ from callboard.actors.protocol.messages import Finished, Stop
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.port_actions import Start
+from callboard.errors import SessionFailed
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EMPTY
 from callboard.runtime.log.writer import GroupWriter

@@ -9,9 +9,7 @@ from msgspec.structs import replace
 
 from callboard import (
     Agent,
-    CallFailed,
     Limits,
-    MemoryLog,
     Outcome,
     ProgramContext,
     Runtime,
@@ -28,6 +26,8 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.errors import CallFailed
+from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, MemoryLog, Outcome, Reply, Runtime, ScriptedModel, tool
+from callboard import Agent, Outcome, Reply, Runtime, ScriptedModel, tool
 from callboard.actors.protocol.conversation import is_by
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.events import Event
@@ -16,6 +16,7 @@ from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import messages_for
+from callboard.log import MemoryLog
 from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import Model

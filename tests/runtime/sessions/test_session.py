@@ -5,24 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard import (
-    Agent,
-    Limits,
-    OutcomeError,
-    Runtime,
-    ScriptedModel,
-    SessionBusy,
-    SessionEnded,
-    SessionFailed,
-    ToolContext,
-    call,
-    calls,
-    fail,
-    say,
-    tool,
-)
+from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
 from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MisuseError, StoreFailed
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import OutcomeError, SessionBusy, SessionEnded, SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import event_of

@@ -13,10 +13,8 @@ from callboard import (
     Agent,
     Approval,
     Call,
-    MissingDeps,
     ModelRequest,
     Outcome,
-    Recording,
     Reply,
     Runtime,
     ScriptedModel,
@@ -27,6 +25,8 @@ from callboard import (
 )
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import MissingDeps
+from callboard.replay import Recording
 from callboard.runtime.sessions.session_deps import labels_of
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")

@@ -8,24 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from callboard import (
-    Agent,
-    Limits,
-    MissingType,
-    Runtime,
-    ScriptedModel,
-    SessionDetached,
-    SessionEnded,
-    SessionFailed,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
 from callboard.actors.protocol.client_messages import Cancel, Close
 from callboard.actors.protocol.errors import CallboardError, MisuseError, TellRefused
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import MissingType, SessionDetached, SessionEnded, SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append

@@ -10,8 +10,6 @@ from callboard import (
     Agent,
     Call,
     Files,
-    MissingFiles,
-    MisuseError,
     ModelRequest,
     Outcome,
     Runtime,
@@ -24,6 +22,7 @@ from callboard import (
 from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.messages import AnyMessage
+from callboard.errors import MissingFiles, MisuseError
 from callboard.runtime.log.protocol import event_of
 from callboard.runtime.sessions.session_files import FilesChoice
 from tests.waiting import until

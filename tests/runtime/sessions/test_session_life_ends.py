@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 
-from callboard import (
-    Agent,
-    MemoryLog,
-    ProgramContext,
-    Runtime,
-    ScriptedModel,
-    SessionDetached,
-    SessionEnded,
-    SessionFailed,
-    program,
-    say,
-    tool,
-)
+from callboard import Agent, ProgramContext, Runtime, ScriptedModel, program, say, tool
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import SessionDetached, SessionEnded, SessionFailed
+from callboard.log import MemoryLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session

@@ -5,17 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard import (
-    Agent,
-    MemoryLog,
-    MisuseError,
-    ModelRequest,
-    Runtime,
-    ScriptedModel,
-    SQLiteMemory,
-    call,
-    say,
-)
+from callboard import Agent, ModelRequest, Runtime, ScriptedModel, call, say
+from callboard.errors import MisuseError
+from callboard.log import MemoryLog
+from callboard.memory import SQLiteMemory
 from callboard.runtime.models.scripted import Call, Reply
 from callboard.runtime.sessions.session_memory import checked_memory, memory_of
 from callboard.tools.memory import MEMORY_TOOLS

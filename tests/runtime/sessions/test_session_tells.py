@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, SessionEnded, call, calls, say
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say
 from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.errors import (
     CallboardError,
@@ -15,6 +15,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import SessionEnded
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step

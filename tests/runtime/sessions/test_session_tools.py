@@ -11,14 +11,10 @@ import pytest
 from callboard import (
     Agent,
     AnthropicModel,
-    InvalidAgent,
-    MisuseError,
-    Recording,
     Runtime,
     ScriptedModel,
     Session,
     ToolContext,
-    UnknownName,
     call,
     calls,
     say,
@@ -26,6 +22,8 @@ from callboard import (
 )
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import InvalidAgent, MisuseError, UnknownName
+from callboard.replay import Recording
 from callboard.runtime.models.anthropic.model import INLINE_TOOLS
 from callboard.runtime.models.anthropic.request import body_of
 from callboard.runtime.models.scripted import Call, Reply

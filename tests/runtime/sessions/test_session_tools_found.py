@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from callboard import Agent, InvalidAgent, MisuseError, Tool, UnknownName, tool
+from callboard import Agent, Tool, tool
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
+from callboard.errors import InvalidAgent, MisuseError, UnknownName
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.tools.sources import ToolSource
 

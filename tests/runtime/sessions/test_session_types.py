@@ -2,8 +2,9 @@
 
 import pytest
 
-from callboard import Agent, MissingType
+from callboard import Agent
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.errors import MissingType
 from callboard.runtime.agent import roster
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType, output_type
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName, schema_of_ask

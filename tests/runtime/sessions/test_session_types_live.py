@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 
-from callboard import (
-    Agent,
-    AgentsChanged,
-    InvalidSchema,
-    Limits,
-    MissingType,
-    Outcome,
-    Recording,
-    Runtime,
-    ScriptedModel,
-    call,
-    calls,
-    say,
-)
+from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, say
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
+from callboard.errors import AgentsChanged, InvalidSchema, MissingType
+from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Call
@@ -202,7 +191,7 @@ def test_a_log_of_typed_reports_verifies_where_pydantic_cannot_be_imported(tmp_p
     script = (
         "import sys\n"
         "sys.modules['pydantic'] = None\n"
-        "from callboard import Recording\n"
+        "from callboard.replay import Recording\n"
         f"recording = Recording.open({str(path)!r}, {outcome.session_id!r})\n"
         "assert recording.verify().is_ok\n"
         "print([event.kind for event in recording.events].count('SchemaChecked'))\n"

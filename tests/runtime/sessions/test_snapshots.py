@@ -1,6 +1,6 @@
 """The snapshot of a session, built event by event."""
 
-from callboard import Agent, MemoryLog, Recording, Runtime, ScriptedModel, call, fail, say
+from callboard import Agent, Runtime, ScriptedModel, call, fail, say
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -13,6 +13,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.snapshots import ApprovalView, SnapshotBuilder, text_of_reply

@@ -8,14 +8,10 @@ import pytest
 
 from callboard import (
     Agent,
-    AgentsChanged,
-    Bundle,
     Limits,
     ProgramContext,
-    Recording,
     Runtime,
     ScriptedModel,
-    SessionEnded,
     ToolContext,
     call,
     calls,
@@ -27,6 +23,9 @@ from callboard.actors.protocol.bundles import Denied
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import Diverged, Fenced, MissingDeps, MissingFiles, SessionBusy
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import AgentsChanged, SessionEnded
+from callboard.permissions import Bundle
+from callboard.replay import Recording
 from callboard.runtime.files.files import Files
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.memory.sqlite import SQLiteMemory

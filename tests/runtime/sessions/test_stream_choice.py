@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, MemoryLog, MisuseError, Runtime, ToolContext, call, calls, say, tool
+from callboard import Agent, Runtime, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Stop
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import MisuseError
+from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Call, Reply, ScriptedModel
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_choice import StreamChoice, choice_of

@@ -6,23 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from callboard import (
-    Agent,
-    MisuseError,
-    Runtime,
-    ScriptedModel,
-    SessionFailed,
-    ToolContext,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Runtime, ScriptedModel, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import MisuseError, SessionFailed
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.sessions.session import Session

@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from callboard import Agent, MisuseError, Runtime
+from callboard import Agent, Runtime
 from callboard.actors.protocol.request import ModelRequest
+from callboard.errors import MisuseError
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.sessions import keep_alive
 from callboard.runtime.sessions.session import Session

@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard import Agent, Runtime, ScriptedModel, ToolContext, ToolError, call, calls, say, tool
+from callboard import Agent, Runtime, ScriptedModel, ToolContext, call, calls, say, tool
+from callboard.errors import ToolError
 from callboard.replay import Recording
 from callboard.runtime.sessions.session import Session
 from tests.effort import effort

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.errors import InvalidPrompt
 from callboard.runtime.tools.input_forms import (
     FORMS_BYTES_MAX,
     Form,

@@ -3,7 +3,8 @@ from typing import NoReturn
 
 import pytest
 
-from callboard import ToolContext, ToolOutput, tool
+from callboard import ToolContext, tool
+from callboard.outputs import ToolOutput
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.late_context import LateContext

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import pydantic
 import pytest
 
-from callboard import InvalidAgent, ToolContext, tool
+from callboard import ToolContext, tool
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
+from callboard.errors import InvalidAgent
 from callboard.runtime.tools.tool import Tool
 from tests.runtime.reports import Callback, Finding, Located, Page, Sized, Span, Tree
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard import ToolError
+from callboard.errors import ToolError
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
 from callboard.runtime.tools.output import MAX_ERROR_CHARS, Blocks, cut, describe, failed, returned

@@ -11,25 +11,22 @@ from hypothesis import strategies as st
 
 from callboard import (
     Agent,
-    Allowed,
-    Bundle,
     Event,
-    InvalidAgent,
-    OutputRules,
     Runtime,
     ScriptedModel,
     SharedKey,
     Telemetry,
     ToolContext,
-    ToolOutput,
     call,
     calls,
-    metrics,
     program,
     say,
     tool,
 )
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import InvalidAgent
+from callboard.outputs import OutputRules, ToolOutput, metrics
+from callboard.permissions import Allowed, Bundle
 from callboard.replay import Recording, ToolCollector, ToolUsage, tool_usage
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.tools.tool import Tool

@@ -13,9 +13,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from callboard import Agent, Blocks, InvalidAgent, Runtime, ScriptedModel, call, say, tool
+from callboard import Agent, Blocks, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.errors import InvalidAgent
 from callboard.runtime.tools.results import refuse_result
 from tests.runtime.reports import Boxed, Counted, Finding, Located, Page, Pair, Plain, Row, Span
 

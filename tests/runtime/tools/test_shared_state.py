@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from callboard import Agent, InvalidAgent, InvalidState, SharedKey, ToolContext
+from callboard import Agent, SharedKey, ToolContext
 from callboard.actors.session.shared_state import NO_STATE
+from callboard.errors import InvalidAgent, InvalidState
 from callboard.runtime.tools.shared_state import (
     UPDATE_BYTES_MAX,
     UPDATES_MAX,

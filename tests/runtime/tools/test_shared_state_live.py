@@ -6,25 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from callboard import (
-    Agent,
-    AgentsChanged,
-    MemoryLog,
-    Recording,
-    Runtime,
-    ScriptedModel,
-    SharedKey,
-    ToolContext,
-    call,
-    calls,
-    say,
-    tool,
-)
+from callboard import Agent, Runtime, ScriptedModel, SharedKey, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.shared_state import StateUpdate
+from callboard.errors import AgentsChanged
+from callboard.log import MemoryLog
+from callboard.replay import Recording
 from callboard.replay.verify import Verifier
 from callboard.runtime.models.scripted import Call, Reply
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from callboard import InvalidAgent
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
+from callboard.errors import InvalidAgent
 from callboard.runtime.tools.sources import LiveSource, LiveSources, Scope, ToolSource, _specs
 from callboard.runtime.tools.tool import Tool
 

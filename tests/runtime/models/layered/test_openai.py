@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from callboard import Agent, Limits, Outcome, Runtime, SessionDetached, tool
+from callboard import Agent, Limits, Outcome, Runtime, tool
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError, UnknownName
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import Prices
+from callboard.errors import SessionDetached
 from callboard.runtime.models.layered.model import LayeredModel
 from callboard.runtime.models.layered.openai import (
     OllamaModel,

@@ -1,0 +1,10 @@
+"""Memory beyond a session: entries, the bundled store, and the protocol for another."""
+
+from callboard.lazy_names import lazy_names
+
+_HOMES = {
+    "runtime.memory.protocol": ("Memory", "MemoryEntry"),
+    "runtime.memory.sqlite": ("SQLiteMemory",),
+}
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,25 @@
+"""Specialists behind one agent: a query is analysed, routed, asked, and the answers are aggregated."""
+
+from callboard.lazy_names import lazy_names
+
+_HOMES = {
+    "runtime.orchestrator.aggregation": ("Aggregator",),
+    "runtime.orchestrator.analysis": ("HintRule", "ModelAnalyzer", "QueryAnalyzer"),
+    "runtime.orchestrator.contracts": (
+        "Conflict",
+        "Finding",
+        "OrchestratorResult",
+        "OrchestratorUsage",
+        "QueryIntent",
+        "Question",
+        "SpecialistContext",
+        "SpecialistResult",
+        "ToolUse",
+    ),
+    "runtime.orchestrator.orchestrator": ("Orchestrator",),
+    "runtime.orchestrator.policy_run": ("PolicyRun",),
+    "runtime.orchestrator.routing": ("Router",),
+    "runtime.orchestrator.specialists": ("Registry", "Specialist"),
+}
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
