@@ -1,9 +1,10 @@
 // The chosen event: its message, its agent's request and state, why it happened, and a note on it.
 
 import { differencesOf } from "./beside.js";
+import { curlOf, pythonOf, sendable } from "./copies.js";
 import { isAgent } from "./data.js";
 import { copyButton, make, makeSwitch, pressSwitch, textBlock } from "./elements.js";
-import { jsonBlock } from "./json.js";
+import { copied, jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
@@ -59,7 +60,7 @@ export class DetailView {
       request: () => this.requestView(seq),
       state: () => this.stateView(seq),
       why: () => this.whyView(seq),
-      json: () => [jsonBlock(session.body(seq))],
+      json: () => [heading("message", session.bodies[seq]), jsonBlock(session.body(seq))],
       beside: () => this.besideView(seq),
     };
     this.body.replaceChildren(...views[tab]());
@@ -122,7 +123,7 @@ export class DetailView {
       if (name === "type" || value === null) continue;
       if (name === "usage") facts.push([name, usageText(value)]);
       else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value));
-      else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), jsonBlock(value));
+      else if (FOREIGN.has(name)) shown.push(heading(name, value), jsonBlock(value));
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
@@ -137,7 +138,7 @@ export class DetailView {
     let asked = session.causes[seq];
     if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
     if (session.kinds[seq] === "ToolReturned" && session.kinds[asked] === "CallTool")
-      return [make("h3", {}, "the call"), this.lineOf(asked), jsonBlock(session.body(asked).arguments)];
+      return [heading("the call", session.body(asked).arguments), this.lineOf(asked), jsonBlock(session.body(asked).arguments)];
     const task = session.kinds[seq] === "DelegationEnded" ? this.taskOf(seq) : 0;
     return task ? [make("h3", {}, "the task"), this.lineOf(task)] : [];
   }
@@ -154,8 +155,8 @@ export class DetailView {
 
   /** Return content of a model, a tool or a person: texts as texts, calls as calls. */
   content(name, value) {
-    if (!Array.isArray(value)) return value === "" ? [] : [make("h3", {}, name), textBlock(textOf(value))];
-    return [make("h3", {}, name), ...value.slice(0, LISTED).map(block)];
+    if (!Array.isArray(value)) return value === "" ? [] : [heading(name, value), textBlock(textOf(value))];
+    return [heading(name, value), ...value.slice(0, LISTED).map(block)];
   }
 
   // --- the request ---------------------------------------------------------------
@@ -168,11 +169,23 @@ export class DetailView {
       ["must use", request.forced], ["tools", request.tools.map((tool) => tool.name ?? tool.type ?? "?").join(", ") || "none"]];
     return [
       factTable(facts.filter(([, value]) => value)),
+      this.sendAgain(request),
       make("details", {}, make("summary", {}, "system"), textBlock(textOf(request.system))),
       make("details", {}, make("summary", {}, `${request.tools.length} tools, as JSON`), jsonBlock(request.tools)),
       make("h3", {}, `${messages.length} messages`),
       ...this.messagesFrom(messages, Math.max(0, messages.length - LISTED)),
     ];
+  }
+
+  /** Return buttons that copy a request: as a command, as a program, and as JSON. */
+  sendAgain(request) {
+    const sent = sendable(this.session, request);
+    const why = sent.isAsSent ? "byte for byte as it was sent" : "as recorded, in the form of the Messages API: the log has not kept the body (keep_requests)";
+    return make("div", { class: "facts" }, make("span", {}, "copy ",
+      copyButton(() => curlOf(sent), `Copy the request as a curl command, ${why}`, "curl"), " ",
+      copyButton(() => pythonOf(sent), `Copy the request as a Python program, ${why}`, "Python"), " ",
+      copyButton(() => sent.body, `Copy the body, ${why}`, "body")),
+    make("span", { title: why }, sent.isAsSent ? "as sent" : "as recorded"));
   }
 
   messagesFrom(messages, first) {
@@ -316,11 +329,16 @@ function block(value) {
   return typeof value?.text === "string" ? textBlock(value.text) : jsonBlock(value);
 }
 
+/** Return the name of a value, with a button that copies the value. */
+function heading(name, value) {
+  return make("h3", {}, `${name} `, copyButton(() => copied(value), `Copy ${name}`));
+}
+
 function changeRow({ path, before, after }) {
   return make("div", { class: "change" },
     make("b", {}, path),
-    before !== undefined && textBlock(`− ${shortJson(before)}`, "before"),
-    textBlock(after === undefined ? "dropped" : `${before === undefined ? "" : "+ "}${shortJson(after)}`, "after"));
+    before !== undefined && textBlock(`− ${shortJson(before)}`, "before json"),
+    textBlock(after === undefined ? "dropped" : `${before === undefined ? "" : "+ "}${shortJson(after)}`, "after json"));
 }
 
 function shortJson(value) {

@@ -1,6 +1,7 @@
 // The page: the chosen event, agent and rows, and the keys and links that change them.
 
 import { Beside } from "./beside.js";
+import { curlOf, pythonOf, sendable } from "./copies.js";
 import { loadSession } from "./data.js";
 import { conversationView } from "./conversation.js";
 import { delegationsIn } from "./delegations.js";
@@ -8,6 +9,7 @@ import { DetailView } from "./detail.js";
 import { DifferencesView } from "./differences.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
+import { offerValue } from "./json.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
 import { ListView, usedBy } from "./list.js";
@@ -53,6 +55,7 @@ class App {
     this.detail = new DetailView(fresh("detail"), session, this.states, this, this.detail?.tab);
     fillTop(session);
     fillFindings(session);
+    pressSwitch(byId("axis"), this.lanes.axis);
     if (this.beside) pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
   }
 
@@ -254,9 +257,11 @@ class App {
   // --- the frame -----------------------------------------------------------------
 
   fillFrame() {
-    makeSwitch(byId("axis"), AXES, "order", (axis) => {
+    makeSwitch(byId("axis"), AXES, this.lanes.axis, (axis) => {
+      this.axis = axis; // of the other session, too
       pressSwitch(byId("axis"), axis);
       this.lanes.setAxis(axis);
+      this.list.follow();
     });
     makeSwitch(byId("mode"), this.modes, this.mode, (mode) => this.setMode(mode));
     if (!this.beside) return;
@@ -279,7 +284,10 @@ class App {
     byId("fold-all").hidden = this.mode !== "story" || Boolean(this.found);
     byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
-    if (this.isReading) this.drawReading();
+    if (this.isReading) {
+      this.list.list.refresh(); // it is hidden now, and needs no rows
+      this.drawReading();
+    }
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
     byId("list-hint").textContent = this.isReading ? "" : `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
@@ -288,6 +296,7 @@ class App {
     addEventListener("hashchange", () => this.followLink());
     addEventListener("popstate", () => this.followLink());
     addEventListener("keydown", (event) => this.pressed(event));
+    addEventListener("click", offerValue);
     let due = 0;
     byId("search").addEventListener("input", (event) => {
       clearTimeout(due);
@@ -388,7 +397,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, sendable, curlOf, pythonOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {
