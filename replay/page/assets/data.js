@@ -2,7 +2,8 @@
 
 const KIND_START = '{"type":"'.length;
 const PARSED_MAX = 4000; // bodies that are kept parsed
-const UNUSUAL_NUMBER = /(?:^|[[:,])\s*(?:-0\b|-?\d{16}|-?\d+[.eE])/; // one that may lose digits, or its spelling
+// A number that may lose digits or its spelling: a long or tiny one, with a zero at its end, with an exponent, or -0.
+const UNUSUAL_NUMBER = /(?:^|[[:,])\s*-?(?:\d[\d.]{15}|0\.0{6}|\d+\.\d*0(?!\d)|\d+(?:\.\d+)?[eE]|(?<=-)0(?![\d.]))/;
 
 /** A number that would be another one, or be spelled in another way, once it is read. It prints as it was written. */
 export class WrittenNumber {

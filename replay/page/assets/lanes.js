@@ -248,12 +248,17 @@ export class LanesView {
     pen.clip();
     pen.beginPath();
     pen.moveTo(LABELS, bottom);
-    let y = bottom;
+    let [x, y] = [LABELS, bottom];
+    const pixels = this.scale();
     for (const one of this.used) {
-      const x = this.x(this.place(one.seq));
-      pen.lineTo(x, y);
+      const next = LABELS + (this.place(one.seq) - this.from) * pixels;
+      if (next >= x + 1) { // replies on the same pixel are one step
+        x = next;
+        pen.lineTo(x, y);
+        pen.lineTo(x, bottom - scale * one[name]);
+      }
       y = bottom - scale * one[name];
-      pen.lineTo(x, y);
+      if (x > width) break;
     }
     pen.lineTo(width, y);
     pen.lineWidth = 1.5;

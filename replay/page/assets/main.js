@@ -30,7 +30,7 @@ const PAIRS_MODE = ["pairs", "Beside", "Both sessions, row by row (v)"];
 class App {
   /** beside: the two sessions of this page; null if there is one. */
   constructor(session, beside = null) {
-    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyNew: false, isOnlyAgent: false, found: null, foundSet: null });
+    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyNew: false, isOnlyAgent: false, axis: null, found: null, foundSet: null });
     document.body.classList.toggle("without-agents", Boolean(beside) && innerWidth >= 1000); // two sessions need the room
     this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);

@@ -1,8 +1,10 @@
 """Copies out of the page: a request as a command and as a program, and values as they are written."""
 
+import ast
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -196,13 +198,30 @@ def test_a_key_goes_to_its_own_service_only(
     tab: Browser, conversation: Path, endpoint: str, variable: str
 ) -> None:
     tab.open(conversation, "#1")
+    plant(tab, endpoint)
+    assert tab.run("callboard.sendable(callboard.session, callboard.asked).keyName") == variable
+
+
+def plant(tab: Browser, endpoint: str) -> None:
+    """Let the last request of a page have been sent to this address, its body kept."""
     seq = tab.run("callboard.session.kinds.lastIndexOf('ModelReplied')")
     origin = json.dumps({"adapter": "any", "endpoint": endpoint, "model": "m"})
     tab.run(
         f"callboard.asked = callboard.states.requestOf({seq}); callboard.asked.model.origin = {origin};"
         f"callboard.session.body({seq}).body = ['{{}}']; callboard.session.body({seq}).sent = {{}}; 0"
     )
-    assert tab.run("callboard.sendable(callboard.session, callboard.asked).keyName") == variable
+
+
+def test_an_address_of_the_log_is_one_word_and_no_code(tab: Browser, conversation: Path) -> None:
+    tab.open(conversation, "#1")
+    plant(tab, "http://127.0.0.1:9/'$(touch${IFS}x)`y`\\u0022 (chat)")
+    sent = "callboard.sendable(callboard.session, callboard.asked)"
+    address = tab.run(f"{sent}.address")
+    assert "touch" in address
+    assert shlex.split(tab.run(f"callboard.curlOf({sent})"))[5] == address
+    assigned = ast.parse(tab.run(f"callboard.pythonOf({sent})")).body[3]
+    assert isinstance(assigned, ast.Assign)
+    assert ast.literal_eval(assigned.value) == address
 
 
 # --- values ----------------------------------------------------------------------------
@@ -270,7 +289,23 @@ def test_a_large_number_is_shown_as_it_is_written(shown: Browser, kind: str, vie
     assert str(LARGE) in shown.run("document.getElementById('reading').textContent")
 
 
-@pytest.mark.parametrize("written", ["-0", "1.0", "1E5", "9007199254740993", "1e-07", "0.1", "7", "1e999"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "-0",
+        "1.0",
+        "1E5",
+        "9007199254740993",
+        "1e-07",
+        "0.1",
+        "7",
+        "1e999",
+        "1.50",
+        "0.0000001",
+        "123456.78901234568",
+        "-12",
+    ],
+)
 def test_each_spelling_of_a_number_stays(shown: Browser, written: str) -> None:
     body = json.dumps(f'{{"type":"x","n":{written},"of":[{written}]}}')
     shown.run(f"callboard.session.bodies[1] = {body}; callboard.session.parsed.clear()")

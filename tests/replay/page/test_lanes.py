@@ -88,6 +88,9 @@ def test_the_story_is_a_waterfall_on_the_axis_of_time_only(tab: Browser, page: P
     assert tab.run(bars) == 0
     tab.run("document.querySelector('#axis [data-name=time]').click()")
     assert tab.run(bars) == tab.run("document.querySelectorAll('#list .row').length") > 0
+    # A row without tokens leaves their room to its words.
+    used = "[...document.querySelectorAll('#list .used')].filter((one) => one.offsetWidth)"
+    assert "" not in tab.run(f"{used}.map((one) => one.innerText)") != []
     tab.run("document.querySelector('#axis [data-name=order]').click()")
     assert tab.run(bars) == 0
 
