@@ -28,6 +28,7 @@ EVENTS_DIAGNOSED_MAX: Final = 100_000
 MODULES: Final = (
     "data.js",
     "states.js",
+    "copies.js",
     "words.js",
     "beside.js",
     "held.js",

@@ -1,5 +1,7 @@
 // Two sessions beside each other: which events are pairs, where they differ, and what a fork saved.
 
+import { WrittenNumber } from "./data.js";
+
 const SPANNED_BY_END = new Set(["turn", "tool", "approval", "report"]);
 
 /** The comparison of two sessions, as replay/page/comparison.py makes it. */
@@ -95,7 +97,7 @@ const IGNORED = new Set(["usage", "settled", "need", "closing", "room", "unsettl
 /** Return the values that differ in two messages, by path: [path, value here, value there]. */
 export function differencesOf(one, other, path = "") {
   if (JSON.stringify(one) === JSON.stringify(other)) return [];
-  const isNested = (value) => value !== null && typeof value === "object";
+  const isNested = (value) => value !== null && typeof value === "object" && !(value instanceof WrittenNumber);
   if (!isNested(one) || !isNested(other) || Array.isArray(one) !== Array.isArray(other)) return [[path, one, other]];
   const names = [...new Set([...Object.keys(one), ...Object.keys(other)])].filter((name) => !IGNORED.has(name));
   return names.flatMap((name) => differencesOf(one[name], other[name], path ? `${path}.${name}` : name));

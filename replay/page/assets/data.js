@@ -2,6 +2,34 @@
 
 const KIND_START = '{"type":"'.length;
 const PARSED_MAX = 4000; // bodies that are kept parsed
+// A number that may lose digits or its spelling: a long or tiny one, with a zero at its end, with an exponent, or -0.
+const UNUSUAL_NUMBER = /(?:^|[[:,])\s*-?(?:\d[\d.]{15}|0\.0{6}|\d+\.\d*0(?!\d)|\d+(?:\.\d+)?[eE]|(?<=-)0(?![\d.]))/;
+
+/** A number that would be another one, or be spelled in another way, once it is read. It prints as it was written. */
+export class WrittenNumber {
+  constructor(text) {
+    this.text = text;
+  }
+
+  toString() {
+    return this.text;
+  }
+
+  valueOf() {
+    return Number(this.text);
+  }
+
+  toJSON() {
+    return JSON.rawJSON(this.text);
+  }
+}
+
+/** Parse a JSON text, its numbers as they are written. A browser of before 2025 rounds them. */
+export function readJson(text) {
+  if (!JSON.rawJSON || !UNUSUAL_NUMBER.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (name, value, context) =>
+    (typeof value === "number" && String(value) !== context.source ? new WrittenNumber(context.source) : value));
+}
 
 /** Read the lines in a data block of the page; null for an empty block. beside: the session that it stands beside. */
 export async function loadSession(block, beside = null) {
@@ -53,7 +81,7 @@ export class Session {
     else if (first === "[") this.changeLines[Number(line.slice(1, line.indexOf(",")))] = line;
     else if (first === "<") this.bodies.push(...this.beside.bodies.slice(1, Number(line.slice(1)) + 1));
     else if (first === "=") this.shared.push(line.slice(1));
-    else if (first === "*") this.summary = JSON.parse(line.slice(1));
+    else if (first === "*") this.summary = readJson(line.slice(1));
   }
 
   takeColumns({ names, start, times, senders, recipients, causes }, known) {
@@ -90,7 +118,7 @@ export class Session {
     let body = this.parsed.get(seq);
     if (body === undefined) {
       if (this.parsed.size >= PARSED_MAX) this.parsed.clear();
-      body = JSON.parse(this.bodies[seq]);
+      body = readJson(this.bodies[seq]);
       this.parsed.set(seq, body);
     }
     return body;

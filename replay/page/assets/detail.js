@@ -1,10 +1,11 @@
 // The chosen event: its message, its agent's request and state, why it happened, and a note on it.
 
 import { differencesOf } from "./beside.js";
+import { curlOf, pythonOf, sendable } from "./copies.js";
 import { isAgent } from "./data.js";
 import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
 import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
-import { jsonBlock } from "./json.js";
+import { copied, jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
@@ -69,7 +70,7 @@ export class DetailView {
       request: () => this.requestView(seq),
       state: () => this.stateView(seq),
       why: () => this.whyView(seq),
-      json: () => [jsonBlock(session.body(seq))],
+      json: () => [heading("message", session.bodies[seq]), jsonBlock(session.body(seq))],
       beside: () => this.besideView(seq),
     };
     this.body.replaceChildren();
@@ -137,7 +138,7 @@ export class DetailView {
       if (name === "type" || value === null) continue;
       if (name === "usage") facts.push([name, usageText(value)]);
       else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value, seq));
-      else if (FOREIGN.has(name)) shown.push(make("h3", {}, name), name === "arguments" ? argumentsBlock(value) : jsonBlock(value));
+      else if (FOREIGN.has(name)) shown.push(heading(name, value), name === "arguments" ? argumentsBlock(value) : jsonBlock(value));
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
@@ -152,7 +153,7 @@ export class DetailView {
     let asked = session.causes[seq];
     if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
     if (session.kinds[seq] === "ToolReturned" && session.kinds[asked] === "CallTool")
-      return [make("h3", {}, "the call"), this.lineOf(asked), argumentsBlock(session.body(asked).arguments)];
+      return [heading("the call", session.body(asked).arguments), this.lineOf(asked), argumentsBlock(session.body(asked).arguments)];
     const task = session.kinds[seq] === "DelegationEnded" ? this.taskOf(seq) : 0;
     return task ? [make("h3", {}, "the task"), this.lineOf(task)] : [];
   }
@@ -169,8 +170,8 @@ export class DetailView {
 
   /** Return content of a model, a tool or a person: texts as texts, calls as calls. */
   content(name, value, seq) {
-    if (!Array.isArray(value)) return value === "" ? [] : [make("h3", {}, name), textBlock(textOf(value))];
-    return [make("h3", {}, name), ...firstParts(value.map((one) => () => contentBlock(one, `event ${seq}`)), this.room, "more parts")];
+    if (!Array.isArray(value)) return value === "" ? [] : [heading(name, value), textBlock(textOf(value))];
+    return [heading(name, value), ...firstParts(value.map((one) => () => contentBlock(one, `event ${seq}`)), this.room, "more parts")];
   }
 
   // --- the request ---------------------------------------------------------------
@@ -183,11 +184,23 @@ export class DetailView {
     const facts = [request.agent, request.model.name, `turn ${request.turn}, attempt ${request.attempt}`, request.forced && `must use ${request.forced}`, `tools: ${names}`];
     return [
       make("p", {}, oneLine(facts.filter(Boolean).join(" · "))),
+      this.sendAgain(request),
       make("details", {}, make("summary", {}, "system"), textBlock(textOf(request.system))),
       make("details", {}, make("summary", {}, `${request.tools.length} tools, as JSON`), jsonBlock(request.tools)),
       make("h3", {}, `${messages.length} messages`),
       ...this.messagesBefore(messages, messages.length),
     ];
+  }
+
+  /** Return buttons that copy a request: as a command, as a program, and as JSON. */
+  sendAgain(request) {
+    const sent = sendable(this.session, request);
+    const why = sent.isAsSent ? "byte for byte as it was sent" : "as recorded, in the form of the Messages API: the log has not kept the body (keep_requests)";
+    return make("div", { class: "facts" }, make("span", {}, "copy ",
+      copyButton(() => curlOf(sent), `Copy the request as a curl command, ${why}`, "curl"), " ",
+      copyButton(() => pythonOf(sent), `Copy the request as a Python program, ${why}`, "Python"), " ",
+      copyButton(() => sent.body, `Copy the body, ${why}`, "body")),
+    make("span", { title: why }, sent.isAsSent ? "as sent" : "as recorded"));
   }
 
   /** Return the last messages before a place: as many as there is room for. */
@@ -322,11 +335,16 @@ function folded(seqs, room, lineOf) {
   return [...seqs.slice(0, half).map(lineOf), more, ...seqs.slice(-half).map(lineOf)];
 }
 
+/** Return the name of a value, with a button that copies the value. */
+function heading(name, value) {
+  return make("h3", {}, `${name} `, copyButton(() => copied(value), `Copy ${name}`));
+}
+
 function changeRow({ path, before, after }) {
   return make("div", { class: "change" },
     make("b", {}, path),
-    before !== undefined && textBlock(`− ${shortJson(before)}`, "before"),
-    textBlock(after === undefined ? "dropped" : `${before === undefined ? "" : "+ "}${shortJson(after)}`, "after"));
+    before !== undefined && textBlock(`− ${shortJson(before)}`, "before json"),
+    textBlock(after === undefined ? "dropped" : `${before === undefined ? "" : "+ "}${shortJson(after)}`, "after json"));
 }
 
 function shortJson(value) {

@@ -131,15 +131,16 @@ export function pressSwitch(place, chosen) {
   for (const button of place.children) button.setAttribute("aria-pressed", String(button.dataset.name === chosen));
 }
 
-/** Return a button that copies a text. Where the browser forbids that, it selects the text instead. */
-export function copyButton(text, title) {
-  const button = make("button", { class: "copy", title, "aria-label": title }, "copy");
+/** Return a button that copies a text, or what a function returns. Where the browser forbids that, it shows the text instead. */
+export function copyButton(text, title, label = "copy") {
+  const button = make("button", { class: "copy", title, "aria-label": title }, label);
   button.addEventListener("click", async () => {
+    const value = typeof text === "function" ? text() : text;
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(value);
       button.textContent = "copied";
     } catch {
-      button.replaceWith(make("textarea", { class: "copied", value: text, readOnly: true, "aria-label": title }));
+      button.replaceWith(make("textarea", { class: button.className.replace("copy", "copied"), value, readOnly: true, "aria-label": title }));
     }
   });
   return button;

@@ -1,5 +1,7 @@
 // Where a message holds a value: whole words, and equal numbers, by the rules of replay/held_values.py.
 
+import { WrittenNumber, readJson } from "./data.js";
+
 const NEAR_CHARS = 60;
 const NUMBER_CHARS_MAX = 400;
 const NUMBER = /(?<![\p{L}\p{N}_.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[eE][-+]?\d{1,3})?(?![\d_]|\.\d|\p{L}+\d)/gu;
@@ -34,7 +36,7 @@ export class Held {
   collect(value, near, isForeign, found) {
     const opened = openedJson(value);
     if (Array.isArray(opened)) for (const one of opened) this.collect(one, near, isForeign, found);
-    else if (opened !== null && typeof opened === "object") this.collectObject(opened, near, isForeign, found);
+    else if (opened !== null && typeof opened === "object" && !(opened instanceof WrittenNumber)) this.collectObject(opened, near, isForeign, found);
     else if (typeof opened === "string") for (const words of this.inText(opened)) found.push(new Set([...near, ...words]));
     else if (isForeign && this.is(opened)) found.push(near);
   }
@@ -86,7 +88,7 @@ export function numberIn(text) {
 function openedJson(value) {
   if (typeof value !== "string" || !/^\s*[{[]/u.test(value)) return value;
   try {
-    return JSON.parse(value);
+    return readJson(value);
   } catch {
     return value;
   }

@@ -1,7 +1,9 @@
 // JSON as text: long parts folded, names, texts and numbers coloured. The colours are ranges of text nodes, so that
 // a long value takes no more elements than a short one.
 
-import { make, textBlock } from "./elements.js";
+import { readJson } from "./data.js";
+import { copyButton, make, textBlock } from "./elements.js";
+import { oneLine } from "./words.js";
 
 const WHOLE_LINES = 24; // of a value that is shown unfolded
 const PART_LINES = 6; // of an entry of a longer value that is shown unfolded
@@ -9,10 +11,54 @@ const PARTS_MAX = 12; // folds in a value
 const ENTRIES_MAX = 200; // of a value that are looked at; the rest is one text
 const RANGES_MAX = 4000;
 const JSON_TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:true|false|null)\b/g;
+const JSON_BRACKETS = /"(?:[^"\\]|\\.)*"|[{}[\]]/g;
+
+/** Return a value as a text to copy: a text as it is, another value as JSON. */
+export function copied(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** Return what can be copied at a place of a JSON text: a leaf, or for a name the value that it names; null for nothing. */
+export function valueAt(text, place) {
+  for (const found of text.matchAll(JSON_TOKENS)) {
+    const end = found.index + found[0].length;
+    if (end < place) continue;
+    if (found.index > place) return null;
+    const written = found[2] ? valueFrom(text, end) : found[0];
+    return written ? copied(readJson(written)) : null;
+  }
+  return null;
+}
+
+/** Return the value that begins at a place of a JSON text, as it is written; "" if the text ends before it does. */
+function valueFrom(text, start) {
+  const rest = text.slice(start);
+  if (!/^\s*[{[]/.test(rest)) return rest.match(JSON_TOKENS)?.[0] ?? "";
+  let depth = 0;
+  for (const found of rest.matchAll(JSON_BRACKETS)) {
+    if (found[0].length === 1) depth += /[{[]/.test(found[0]) ? 1 : -1;
+    if (!depth) return rest.slice(0, found.index + 1);
+  }
+  return "";
+}
+
+/** Offer to copy the value that was clicked in a block of JSON. */
+export function offerValue({ target, clientY }) {
+  if (target.closest?.(".leaf")) return;
+  document.querySelector(".leaf")?.remove();
+  const block = target.closest?.("pre.json");
+  const { anchorNode: node, anchorOffset: place, isCollapsed } = getSelection();
+  const value = block && isCollapsed && node?.parentNode === block && node instanceof Text ? valueAt(node.data, place) : null;
+  if (value === null) return;
+  const button = copyButton(value, "Copy this value", `copy ${oneLine(value).slice(0, 40)}`);
+  button.classList.add("leaf");
+  button.style.top = `${clientY - block.getBoundingClientRect().top + 10}px`;
+  block.append(button);
+}
 
 /** Return a value as a block; a text as it is. */
 export function jsonBlock(value) {
-  if (typeof value === "string") return textBlock(value, "json");
+  if (typeof value === "string") return textBlock(value);
   const text = JSON.stringify(value, null, 2) ?? "";
   return isLong(text, WHOLE_LINES) && value && typeof value === "object" ? foldedJson(value) : jsonText(text);
 }

@@ -2,11 +2,16 @@
 
 import { isAgent } from "./data.js";
 import { make } from "./elements.js";
-import { durationText, isFailure, toneOf } from "./words.js";
+import { tokensOf } from "./list.js";
+import { amount, dollars, durationText, isFailure, toneOf } from "./words.js";
 
 const LANE = 18;
 const LABELS = 128;
 const RULER = 16; // pixels above the first lane
+const CURVE = 34; // pixels below the last lane, of the tokens and the cost so far; at most a quarter of the height
+const WAITED_MS = 1000; // for answers, in the whole session, to be worth an axis
+const WAITED_SHARE = 0.2; // of its time
+const STACK = 12; // pixels of the bars of a lane
 const STEPS = [1, 2, 5];
 const TICK = 3;
 const BARS = { turn: "model", tool: "tool", approval: "approval" }; // kind of a span -> its colour
@@ -18,7 +23,7 @@ export class LanesView {
     this.space = make("div", { class: "lane-space" });
     container.append(this.space, this.canvas);
     this.read();
-    this.setAxis("order");
+    this.setAxis(app.axis ?? (hasWaits(session) ? "time" : "order"));
     this.listen();
   }
 
@@ -33,10 +38,12 @@ export class LanesView {
 
   read() {
     const { session } = this;
-    this.space.style.height = `${RULER + session.agents.length * LANE + 8}px`;
+    this.space.style.height = `${RULER + session.agents.length * LANE + CURVE}px`;
+    this.container.style.setProperty("--needed", this.space.style.height);
     this.laneOf = new Map(session.agents.map((agent, lane) => [agent.address, lane]));
     this.eventsOf = eventsByLane(session, this.laneOf);
     this.spansOf = spansByLane(session, this.laneOf);
+    this.used = null;
   }
 
   /** Choose the axis: the order of the log, the time, or the number of causes before an event. */
@@ -90,7 +97,7 @@ export class LanesView {
   showLane(top) {
     const { container } = this;
     this.isFollowing = false;
-    if (top < container.scrollTop || top + LANE + RULER > container.scrollTop + container.clientHeight)
+    if (top < container.scrollTop || top + LANE + RULER > container.scrollTop + container.clientHeight - this.curve)
       container.scrollTop = Math.max(0, top - container.clientHeight / 2);
   }
 
@@ -132,8 +139,13 @@ export class LanesView {
     else if (seq) this.app.select(seq, { isJump: true });
   }
 
+  /** Return the height of the curve. */
+  get curve() {
+    return Math.min(CURVE, Math.floor(this.container.clientHeight / 4));
+  }
+
   laneAt(event) {
-    return event.offsetY < RULER ? -1 : Math.floor((event.offsetY - RULER + this.container.scrollTop) / LANE);
+    return event.offsetY < RULER || event.offsetY > this.container.clientHeight - this.curve ? -1 : Math.floor((event.offsetY - RULER + this.container.scrollTop) / LANE);
   }
 
   /** Return the event of the pointer's lane that is nearest to it; 0 for none. */
@@ -175,7 +187,7 @@ export class LanesView {
     const { canvas, container, session } = this;
     const [width, height, ratio] = [container.clientWidth, container.clientHeight, devicePixelRatio];
     this.width = width;
-    if (!width) return; // not shown: its scale is no number that ends a loop soon
+    if (width <= LABELS + 8) return; // not shown: its scale is no number that ends a loop soon
     if (this.isFollowing) this.showLane((this.laneOf.get(this.app.agent) ?? 0) * LANE);
     if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
     canvas.style.width = `${width}px`;
@@ -189,6 +201,7 @@ export class LanesView {
     const chosen = this.laneOf.get(this.app.agent);
     if (chosen !== undefined) this.drawLane(pen, chosen, RULER + chosen * LANE - top, width, this.colors.chosen);
     this.drawRuler(pen, width);
+    this.drawCurve(pen, width, height - this.curve, this.curve);
     const x = this.x(this.place(this.app.seq));
     if (x >= LABELS) {
       pen.fillStyle = this.colors.accent;
@@ -230,6 +243,57 @@ export class LanesView {
     pen.fillRect(0, RULER - 1, width, 1);
   }
 
+  /** Draw the tokens and the cost up to each reply, each as a share of its sum. */
+  drawCurve(pen, width, top, height) {
+    const { colors } = this;
+    this.used ??= usedUpTo(this.session);
+    const last = this.used.at(-1);
+    if (!last) return;
+    pen.fillStyle = colors.ground;
+    pen.fillRect(0, top, width, height);
+    pen.fillStyle = colors.line;
+    pen.fillRect(0, top, width, 1);
+    const curves = [["tokens", colors.model, `${amount(last.tokens)} tokens`], ["microUsd", colors.report, dollars(last.microUsd)]].filter(([name]) => last[name]);
+    pen.textBaseline = "middle";
+    pen.font = "10px system-ui, sans-serif";
+    curves.forEach(([name, color, sum], place) => {
+      pen.fillStyle = pen.strokeStyle = color;
+      pen.fillText(sum, 6, top + (height * (place + 0.5)) / curves.length, LABELS - 12);
+      this.strokeCurve(pen, width, name, top + height - 2, (height - 5) / last[name]);
+    });
+  }
+
+  strokeCurve(pen, width, name, bottom, scale) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(LABELS, 0, width - LABELS, bottom + 2);
+    pen.clip();
+    pen.beginPath();
+    pen.moveTo(LABELS, bottom);
+    let [x, y] = [LABELS, bottom];
+    const pixels = this.scale();
+    for (const one of this.used) {
+      const next = LABELS + (this.place(one.seq) - this.from) * pixels;
+      if (next >= x + 1) { // replies on the same pixel are one step
+        x = next;
+        pen.lineTo(x, y);
+        pen.lineTo(x, bottom - scale * one[name]);
+      }
+      y = bottom - scale * one[name];
+      if (x > width) break;
+    }
+    pen.lineTo(width, y);
+    pen.lineWidth = 1.5;
+    pen.stroke();
+    if (name === "tokens") { // an area: the line of the cost often lies on that of the tokens
+      pen.lineTo(width, bottom);
+      pen.lineTo(LABELS, bottom);
+      pen.globalAlpha = 0.2;
+      pen.fill();
+    }
+    pen.restore();
+  }
+
   drawLane(pen, lane, y, width, ground) {
     const { colors, session } = this;
     const agent = session.agents[lane];
@@ -242,8 +306,11 @@ export class LanesView {
     pen.clip();
     if (events.length) this.bar(pen, events[0], events.at(-1), y, agent.status === "failed" ? colors.failed : colors.life, 5, 8);
     pen.globalAlpha = 0.5; // the ticks of events stand out from the bars
-    for (const span of this.spansOf[lane])
-      this.bar(pen, span.first, span.last, y, this.app.isShared(span.last) ? colors.plain : colors[BARS[span.kind]], 6, 6);
+    for (const { span, level, group } of this.spansOf[lane]) {
+      const pitch = Math.min(6, STACK / group.levels);
+      const top = (LANE - pitch * group.levels) / 2 + level * pitch;
+      this.bar(pen, span.first, span.last, y, this.app.isShared(span.last) ? colors.plain : colors[BARS[span.kind]], top, pitch >= 3 && group.levels > 1 ? pitch - 1 : pitch);
+    }
     pen.globalAlpha = 1;
     this.ticks(pen, events, y);
     pen.restore();
@@ -294,11 +361,45 @@ function eventsByLane(session, laneOf) {
   return lanes;
 }
 
+/** Return the spans of each lane, each with its level among those that it overlaps. */
 function spansByLane(session, laneOf) {
-  const lanes = session.agents.map(() => []);
-  for (const span of session.spans)
-    if (BARS[span.kind]) lanes[laneOf.get(span.agent)]?.push(span);
-  return lanes;
+  const lanes = session.agents.map(() => ({ spans: [], ends: [], group: null }));
+  for (const span of session.spans) {
+    const lane = BARS[span.kind] && lanes[laneOf.get(span.agent)];
+    if (!lane) continue;
+    if (lane.ends.every((end) => end < span.first)) Object.assign(lane, { ends: [], group: { levels: 0 } });
+    const free = lane.ends.findIndex((end) => end < span.first);
+    const level = free < 0 ? lane.ends.length : free;
+    lane.ends[level] = span.last;
+    lane.group.levels = lane.ends.length;
+    lane.spans.push({ span, level, group: lane.group });
+  }
+  return lanes.map(({ spans }) => spans);
+}
+
+/** Return the tokens and the cost of a session up to each reply that tells them. */
+function usedUpTo(session) {
+  const found = [];
+  let [tokens, microUsd] = [0, 0];
+  for (let seq = 1; seq <= session.count; seq += 1) {
+    const usage = session.kinds[seq] === "ModelReplied" && session.body(seq).usage;
+    if (!usage) continue;
+    tokens += tokensOf(usage);
+    microUsd += Number(usage.micro_usd ?? 0);
+    found.push({ seq, tokens, microUsd });
+  }
+  return found;
+}
+
+/** Return whether a session waited for its models, tools and people: for a second, and a good part of its time. */
+function hasWaits({ spans, times, count }) {
+  let [waited, until] = [0, 0];
+  for (const { kind, first, last } of spans) {
+    if (!BARS[kind]) continue;
+    waited += Math.max(0, times[last] - Math.max(until, times[first]));
+    until = Math.max(until, times[last]);
+  }
+  return waited >= WAITED_MS && waited >= WAITED_SHARE * (times[count] - times[0]);
 }
 
 /** Return the number of events on the way from the client to each event. */

@@ -165,6 +165,8 @@ export class ListView {
     const used = usedBy(session, span);
     const tries = span.attempts > 1 ? ` ×${span.attempts}` : "";
     const kind = cell("kind", isParent && make("span", { class: "fold", title: "Fold or unfold its agents (← →)" }, isFolded ? "▸ " : "▾ "), SPAN_NAMES[span.kind] ?? span.kind);
+    const took = cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`);
+    if (app.lanes?.axis === "time") took.style.background = waterfall(session, span);
     kind.style.marginLeft = `${LEVEL * Math.min(depth, DEPTH_MAX)}px`;
     row.replaceChildren(
       cell("seq", span.first, app.notes.of(span.first) ? " ✎" : ""),
@@ -173,7 +175,7 @@ export class ListView {
       kind,
       cell("says", hiddenMark(hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
       ...(used ? [cell("used", used)] : []),
-      cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`),
+      took,
       cell("outcome", span.outcome || "open"),
     );
   }
@@ -195,6 +197,13 @@ export class ListView {
 
 function flatRow(span) {
   return { span, depth: 0, isParent: false, isFolded: false, hidden: [] };
+}
+
+/** Return a background with a bar under a row's duration: when it was, in the time of the session. */
+function waterfall({ times, count }, { first, last }) {
+  const share = (seq) => (100 * (times[seq] - times[0])) / Math.max(1, times[count] - times[0]);
+  const left = Math.min(97, share(first));
+  return `linear-gradient(90deg, transparent ${left}%, var(--tone) ${left}% ${Math.max(left + 3, share(last))}%, transparent 0) bottom / 100% 3px no-repeat`;
 }
 
 /** Return the place of the last of some rising numbers that is not above another one; -1 for none. */
@@ -251,9 +260,13 @@ export function usedBy(session, span) {
   if (!["turn", "delegation"].includes(span.kind) || span.last === span.first) return "";
   const { usage } = session.body(span.last);
   if (!usage) return "";
-  const tokens = TOKENS.reduce((sum, name) => sum + (usage[name] ?? 0), 0);
+  const tokens = tokensOf(usage);
   if (!tokens) return "";
   return `${amount(tokens)}${usage.micro_usd ? ` ${dollars(usage.micro_usd)}` : ""}`;
+}
+
+export function tokensOf(usage) {
+  return TOKENS.reduce((sum, name) => sum + (usage[name] ?? 0), 0);
 }
 
 /** Return a mark for a turn that another model answered than the one that was asked. */

@@ -1,6 +1,7 @@
 // The page: the chosen event, agent and rows, and the keys and links that change them.
 
 import { Beside } from "./beside.js";
+import { curlOf, pythonOf, sendable } from "./copies.js";
 import { loadSession } from "./data.js";
 import { conversationView } from "./conversation.js";
 import { delegationsIn } from "./delegations.js";
@@ -9,6 +10,7 @@ import { DifferencesView } from "./differences.js";
 import { editIn } from "./edits.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
+import { offerValue } from "./json.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
 import { ListView, usedBy } from "./list.js";
@@ -29,7 +31,7 @@ const PAIRS_MODE = ["pairs", "Beside", "Both sessions, row by row (v)"];
 class App {
   /** beside: the two sessions of this page; null if there is one. */
   constructor(session, beside = null) {
-    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyNew: false, isOnlyAgent: false, found: null, foundSet: null });
+    Object.assign(this, { beside, seq: 1, agent: "host", mode: beside ? "pairs" : "story", isOnlyNew: false, isOnlyAgent: false, axis: null, found: null, foundSet: null });
     document.body.classList.toggle("without-agents", Boolean(beside) && innerWidth >= 1000); // two sessions need the room
     this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);
@@ -54,6 +56,7 @@ class App {
     this.detail = new DetailView(fresh("detail"), session, this.states, this, this.detail?.tab);
     fillTop(session);
     fillFindings(session);
+    pressSwitch(byId("axis"), this.lanes.axis);
     if (this.beside) pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
   }
 
@@ -261,9 +264,11 @@ class App {
   // --- the frame -----------------------------------------------------------------
 
   fillFrame() {
-    makeSwitch(byId("axis"), AXES, "order", (axis) => {
+    makeSwitch(byId("axis"), AXES, this.lanes.axis, (axis) => {
+      this.axis = axis; // of the other session, too
       pressSwitch(byId("axis"), axis);
       this.lanes.setAxis(axis);
+      this.list.follow();
     });
     makeSwitch(byId("mode"), this.modes, this.mode, (mode) => this.setMode(mode));
     if (!this.beside) return;
@@ -286,8 +291,10 @@ class App {
     byId("fold-all").hidden = this.mode !== "story" || Boolean(this.found);
     byId("fold-all").textContent = this.session.folded.size ? "Unfold all" : "Fold all";
     document.body.classList.toggle("reads", this.isReading);
-    if (this.isReading) this.drawReading();
-    else this.leaveReading();
+    if (this.isReading) {
+      this.list.list.refresh(); // it is hidden now, and needs no rows
+      this.drawReading();
+    } else this.leaveReading();
     const rows = (this.isPaired ? this.pairs?.rows : this.list.seqs)?.length ?? 0;
     byId("list-hint").textContent = this.isReading ? "" : `${rows.toLocaleString("en")} rows${this.isOnlyAgent && !this.isPaired ? ` of ${this.agent}` : ""}`;
   }
@@ -296,6 +303,7 @@ class App {
     addEventListener("hashchange", () => this.followLink());
     addEventListener("popstate", () => this.followLink());
     addEventListener("keydown", (event) => this.pressed(event));
+    addEventListener("click", offerValue);
     let due = 0;
     byId("search").addEventListener("input", (event) => {
       clearTimeout(due);
@@ -396,7 +404,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn, sendable, curlOf, pythonOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (session.summary.is_followed) live(app);
   } catch (error) {

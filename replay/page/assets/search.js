@@ -1,5 +1,7 @@
 // Search over the events: words in their messages, and the prefixes kind:, agent:, and seq numbers.
 
+import { readJson } from "./data.js";
+
 const PREFIX = /(^|\s)(kind|agent):(\S+)/g;
 
 /** Return the seqs that match a query, in order; null for an empty query. */
@@ -33,5 +35,5 @@ function holder(text) {
   const written = JSON.stringify(text).slice(1, -1);
   const pattern = new RegExp(written.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), text === text.toLowerCase() ? "i" : "");
   // Foreign JSON may write a letter as an escape: such a body is written again before it is compared.
-  return (body) => pattern.test(body) || (body.includes("\\u") && pattern.test(JSON.stringify(JSON.parse(body))));
+  return (body) => pattern.test(body) || (body.includes("\\u") && pattern.test(JSON.stringify(readJson(body))));
 }

@@ -1,5 +1,7 @@
 // The states of agents after any event, folded from the changes that each event made.
 
+import { WrittenNumber, readJson } from "./data.js";
+
 const REQUESTS = new Set(["TurnRequested", "CallModel", "ModelReplied"]);
 
 /** Return the timelines of a session's agents, each made when it is first used. */
@@ -31,7 +33,7 @@ export class States {
     const line = this.session.changeLines[seq];
     if (!line) return [];
     const timeline = this.timeline(this.session.recipient(seq));
-    const [, values, dropped = []] = JSON.parse(line);
+    const [, values, dropped = []] = readJson(line);
     return [...Object.keys(values), ...dropped].map((path) => {
       const entries = timeline.get(path);
       const before = lastUpTo(entries, seq - 1);
@@ -124,7 +126,7 @@ export class States {
   revive(value) {
     if (typeof value === "string") return value[0] === "~" ? this.meantBy(value) : value;
     if (Array.isArray(value)) return value.map((one) => this.revive(one));
-    if (value === null || typeof value !== "object") return value;
+    if (value === null || typeof value !== "object" || value instanceof WrittenNumber) return value;
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, this.revive(one)]));
   }
 
@@ -132,7 +134,7 @@ export class States {
     if (text[1] === "~") return text.slice(1);
     if (text[1] === "p") {
       const number = Number(text.slice(2));
-      this.values[number] ??= this.revive(JSON.parse(this.session.shared[number]));
+      this.values[number] ??= this.revive(readJson(this.session.shared[number]));
       return this.values[number];
     }
     const [seq, place] = text.slice(1).split(".").map(Number);
@@ -150,7 +152,7 @@ export class States {
 }
 
 function addChange(timeline, seq, line) {
-  const [, values, dropped = []] = JSON.parse(line);
+  const [, values, dropped = []] = readJson(line);
   for (const [path, value] of Object.entries(values)) entriesOf(timeline, path).push({ seq, value });
   for (const path of dropped) entriesOf(timeline, path).push({ seq, isDropped: true });
 }

@@ -1,5 +1,7 @@
 // Events, times and amounts in words. Everything here is text.
 
+import { shellQuoted } from "./copies.js";
+
 const SUMMARY_CHARS = 240;
 const BAD = new Set(["error", "failed", "crashed", "cancelled", "lost", "interrupted", "denied", "invalid", "refused",
   "no_report", "empty", "budget", "max_iterations", "deadline", "late", "detached", "failure"]);
@@ -175,5 +177,5 @@ export function commandOf(session, finding) {
 /** Return the command that forks a session at an event, quoted for a shell. */
 export function forkOf(session, seq) {
   const place = `${session.summary.session}#${seq}`;
-  return `callboard fork ${/^[\w.][\w.-]*#\d+$/.test(place) ? place : `-- '${place.replaceAll("'", "'\\''")}'`}`;
+  return `callboard fork ${/^[\w.][\w.-]*#\d+$/.test(place) ? place : `-- ${shellQuoted(place)}`}`;
 }

@@ -19,7 +19,7 @@ pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
 
 AXE = (files("axe_core_python") / "axe.min.js").read_text()
 VIEWS = ("callboard.read('host.7')", "callboard.setMode('story')", "callboard.setMode('events')")
-TABS = ("request", "why")
+TABS = ("request", "state", "why", "json")
 
 
 @pytest.fixture(scope="module")
