@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from callboard import MemoryLog, ProgramContext, Runtime, program, tool
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
@@ -630,3 +631,38 @@ def test_the_counts_of_a_model_are_watched_where_another_one_may_take_over() -> 
         assert [told for told, _ in cast("Any", looked)] == (
             [table.world.core.states[table.grant.agent]] if fallback else []
         )
+
+
+def test_a_step_of_a_program_has_its_time_and_the_shared_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = [10_000_000]
+    for module in ("sessions.board", "sessions.resuming"):
+        monkeypatch.setattr(f"callboard.runtime.{module}.now_ms", lambda: at[0])
+    waits, go = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        waits.set()
+        await go.wait()
+        return "seen"
+
+    @program(tools=[look], state={"stage": "start"})
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        begun = ctx.now()
+        await ctx.call(look)
+        return f"{ctx.state['stage']} {(ctx.now() - begun).total_seconds()}"
+
+    async def run() -> str:
+        log = MemoryLog()
+        async with Runtime(log) as runtime:
+            session = await runtime.open(host, session_id="s")
+            await session.submit("go")
+            await waits.wait()
+            await session.detach(0)
+        at[0] += 3_600_000
+        go.set()
+        async with Runtime(log) as runtime:
+            session = await runtime.resume("s", host)
+            return (await session.outcome).text
+
+    assert asyncio.run(run()) == "start 3600.0"

@@ -705,3 +705,32 @@ def test_downtime_counts_for_deadlines_unless_the_runtime_says_otherwise(counts:
             assert (await session.outcome).kind == kind
 
     asyncio.run(scene())
+
+
+def test_an_ask_whose_only_caller_leaves_is_cancelled_and_one_that_is_asked_again_is_not() -> None:
+    async def run() -> list[str]:
+        asked, ends = asyncio.Event(), list[str]()
+
+        async def waits(request: ModelRequest) -> Step:
+            asked.set()
+            await asyncio.Event().wait()
+            return say("never")
+
+        async with Runtime(MemoryLog(), model=ScriptedModel(waits), cancel_delay_s=0.01) as runtime:
+            for is_asked_again in (False, True):
+                session = await runtime.open(Agent("host"))
+                first = asyncio.create_task(session.ask("go", request_id="r"))
+                asked.clear()
+                await asked.wait()
+                first.cancel()
+                again = asyncio.create_task(session.ask("go", request_id="r")) if is_asked_again else None
+                await asyncio.sleep(0.03)
+                ends.append(session.activity)
+                await session.close()
+                if again is not None:
+                    ends.append((await again).kind)
+                else:
+                    ends.append((await session.outcome).kind)
+        return ends
+
+    assert asyncio.run(run()) == ["idle", "cancelled", "running", "cancelled"]
