@@ -294,8 +294,7 @@ class MemoryReader(LogReader):
         own = Segment(row.session_id, session.before, session.head.seq)
         if not row.parent:
             return (own,)
-        parent = self.session(row.parent, hidden=True)
-        shared = (one for one in self.segments_of(parent) if one.before.seq < row.base)
+        shared = self.segments_of(self.session(row.parent, hidden=True))
         return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
 
     def key_check(self) -> str:

@@ -157,6 +157,7 @@ def test_a_log_that_is_closed_takes_and_says_nothing(ask: Callable[[MemoryLog], 
         with pytest.raises(StoreFailed, match="not open"):
             await ask(log)
         await log.open()
+        assert (await log.purge(), await log.vacuum(None), await log.vacuum(9)) == (False, 0, 0)
         assert (await log.head("s"), await log.waiting_since("s"), len(await log.sessions())) == (head, 0, 1)
 
     run(work)

@@ -334,10 +334,15 @@ def test_words_of_a_session_in_the_pass_that_cancels_the_writer_are_written_in_a
 
 def test_a_writer_that_hurries_waits_for_no_further_events() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
-        writer.hurry()
         writer.stage("a", 1, events(1, 1))
+        warns = [writer._task._log_destroy_pending]  # type: ignore[union-attr]  # as asyncio reads it
+        await writer.flush()
+        writer.hurry()
+        writer.stage("a", 1, events(2, 2))
+        warns.append(writer._task._log_destroy_pending)  # type: ignore[union-attr]
         await passes()
-        assert log.batches == [[("a", [1])]]
+        assert log.batches == [[("a", [1])], [("a", [2])]]
+        assert warns == [True, False], "the loop may end before the task"
 
     with_writer(work)
 

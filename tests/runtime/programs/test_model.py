@@ -352,3 +352,18 @@ def test_the_steps_of_a_program_cost_nothing_of_a_limit() -> None:
     spec = model_of(Counting().three).spec
     assert priced(Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000), spec.prices).micro_usd == 0
     assert (spec.name, spec.kind) == ("program:under_test", "program")
+
+
+def test_a_program_of_no_session_is_not_parked_but_stopped() -> None:
+    counting = Counting()
+    talk = Talk(model := model_of(counting.three), session="")
+    assert talk.turn().asks
+    assert (model.parked, counting.begun, counting.ended) == (0, 1, 1)
+
+
+def test_a_crash_uses_nothing_whatever_the_step_could_have_used() -> None:
+    async def broken(ctx: ProgramContext, prompt: str) -> object:
+        raise ValueError("no")
+
+    given = Talk(model := model_of(broken)).ask()
+    assert (given.usage, given.model) == (Usage(), model.spec.name)

@@ -710,3 +710,22 @@ def test_the_errors_of_a_group_are_told_up_to_the_third() -> None:
     assert text.endswith("; and 2 more")
     assert "no 2" in crash(three)
     assert "more" not in crash(three)
+
+
+def test_an_exit_while_an_abandoned_program_is_closed_is_logged_and_goes_no_further(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def rude(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:
+            try:
+                await ctx.call(work, n=1)
+            except asyncio.CancelledError:
+                continue
+            except GeneratorExit:
+                raise SystemExit(3) from None
+
+    run = started(rude)
+    run.step((), T0)
+    run.stop()
+    assert "a program does not end: SystemExit: 3" in caplog.text
+    assert run.is_over

@@ -142,7 +142,10 @@ def test_its_own_copy_is_removed_if_it_cannot_be_opened(path: Path) -> None:
 def test_an_error_that_another_way_of_opening_would_not_avoid_is_raised_at_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    modes: list[str] = []
+
     def fail(reader: SQLiteReader, path: Path, mode: str) -> sqlite3.Connection:
+        modes.append(mode)
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorcode = sqlite3.SQLITE_IOERR
         raise error
@@ -150,6 +153,7 @@ def test_an_error_that_another_way_of_opening_would_not_avoid_is_raised_at_once(
     monkeypatch.setattr(SQLiteReader, "_connect", fail)
     with pytest.raises(StoreFailed, match="disk I/O error"):
         SQLiteReader(path)
+    assert modes == ["mode=ro"]
 
 
 def test_it_leaves_the_database_as_it_is(path: Path) -> None:
