@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from callboard import MemoryLog, ProgramContext, Runtime, program, tool
+from callboard import ProgramContext, Runtime, program, tool
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
@@ -19,6 +19,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
+from callboard.log import MemoryLog
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
