@@ -9,10 +9,23 @@ writes from the table; a test compares the two.
 
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import TypeAlias
 
 Homes: TypeAlias = Mapping[str, tuple[str, ...]]
 """Module, without the leading `callboard.`, to the public names it defines."""
+
+
+def classes_of(*modules: ModuleType) -> Homes:
+    """Return a table of all public classes that these modules of callboard define, in their order."""
+    return {
+        module.__name__.removeprefix("callboard."): tuple(
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__ and name[0] != "_"
+        )
+        for module in modules
+    }
 
 
 def lazy_names(

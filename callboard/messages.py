@@ -1,61 +1,8 @@
 """The messages of a session as its log keeps them: `event.message` is one of these."""
 
-from callboard.lazy_names import lazy_names
+from callboard.actors.protocol import client_messages, messages, port_messages
+from callboard.lazy_names import classes_of, lazy_names
 
-_HOMES = {
-    "actors.protocol.client_messages": (
-        "SessionOpened",
-        "Resumed",
-        "Forked",
-        "Ask",
-        "Tell",
-        "Cancel",
-        "RevokePermission",
-        "Close",
-        "ToolsChanged",
-        "TellEnded",
-        "AskEnded",
-        "SessionClosed",
-    ),
-    "actors.protocol.messages": (
-        "Begin",
-        "ToolsGiven",
-        "Stop",
-        "Told",
-        "ReportJudged",
-        "Delegated",
-        "DelegationEnded",
-        "Woken",
-        "TurnRequested",
-        "TurnSettled",
-        "Delegate",
-        "Wake",
-        "CancelTask",
-        "ReportBack",
-        "Finished",
-        "Stopped",
-        "DeciderFailed",
-    ),
-    "actors.protocol.port_messages": (
-        "CallModel",
-        "ModelReplied",
-        "CallTool",
-        "ToolStarted",
-        "ToolReturned",
-        "RequestApproval",
-        "ApprovalGiven",
-        "CancelCall",
-        "RequestCapacity",
-        "CapacityGiven",
-        "CheckSchema",
-        "SchemaChecked",
-        "MakeContext",
-        "ContextMade",
-        "SetTimer",
-        "ExtendTimer",
-        "CancelTimer",
-        "TimerFired",
-    ),
-}
+_HOMES = classes_of(client_messages, messages, port_messages)
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

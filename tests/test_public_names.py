@@ -112,7 +112,7 @@ def test_a_page_imports_public_names_only(page: Path) -> None:
 
 def test_a_private_import_is_found() -> None:
     assert private("from callboard.runtime.agent import Agent") == ["callboard.runtime.agent: Agent"]
-    assert private("from callboard.errors import SessionBusy") == ["callboard: SessionBusy"]
+    assert private("from callboard import Agents") == ["callboard: Agents"]
     assert private("import callboard.runtime") == ["callboard.runtime: "]
     assert not private("from callboard import Agent, errors; from callboard.tools.shell import shell_tool")
 
