@@ -1,4 +1,4 @@
-"""What a tool returns to a model: encodings, their rules, and the figures of what they cost."""
+"""Results of tools for models: encodings, their rules, and figures of their cost."""
 
 from callboard.lazy_names import lazy_names
 

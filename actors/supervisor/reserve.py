@@ -7,7 +7,7 @@
     ends      the ends of its delegations in the background                 a request holds the end
 
 Rules
-  - The parts are disjoint: each amount stands under one purpose, and what is kept is their sum.
+  - The parts are disjoint: each amount stands under one purpose, and their sum is kept.
   - A part is put in, moved and given back by the amount that was kept, so that no part outlives its purpose.
   - Calls in flight are no part of this account. They are booked in each scope, as `Record.reserved`.
   - One more purpose is one more field and one more row of `LASTS`. No function knows all purposes.
@@ -67,7 +67,7 @@ class Reserve(msgspec.Struct, frozen=True, gc=False):
         return replace(self, **{purpose: subtract(getattr(self, purpose), need)})
 
     def at_new_turn(self) -> "Reserve":
-        """Return the account of an agent that requests a turn: what was kept for that turn is free."""
+        """Return the account of an agent that requests a turn: the part for that turn is free."""
         return replace(self, **{purpose: NOTHING for purpose, lasts in LASTS.items() if lasts == "turn"})
 
 

@@ -1,4 +1,4 @@
-"""Reserving: what a parent keeps of its budget for its delegations, and when it gives that back.
+"""Reserving: the part of its budget that a parent keeps for its delegations, and when it gives that back.
 
 A parent reads the results of its delegations in its next turn. So its sub-agents leave the need of that turn
 and of each result: otherwise the parent ends as `budget` with all its answers at hand.

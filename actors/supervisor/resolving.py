@@ -141,7 +141,7 @@ def _unfit(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> De
 
 
 def _over_budget(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
-    """Deny if a scope leaves nothing for a sub-agent beside what is kept. The lowest such scope is named."""
+    """Deny if a scope leaves nothing for a sub-agent beside the reserve. The lowest such scope is named."""
     if not is_limited(ancestry):
         return None
     turn, mine = wanted.request.closing, ancestry[-1].kept

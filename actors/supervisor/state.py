@@ -111,7 +111,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has a descendant that has not.
 
     budget, spent, reserved: the budget of the agent and its descendants, and the amounts they have spent and
-        have reserved for calls in flight. kept: what the agents below have to leave of the budget.
+        have reserved for calls in flight. kept: the part of the budget that the agents below have to leave.
     is_stopped: True if it got a `Stop`. An agent that finished or reported gets none.
     wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
     ticket: its place in the queue. parked: the scope whose budget its request waits for.

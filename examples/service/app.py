@@ -7,17 +7,16 @@ Stop it in any way and start it again: every session goes on.
 """
 
 import logging
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import uvicorn
 from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from offline import Offline
+from stopping import at_signals
 
 from callboard import Agent, Approval, Outcome, Runtime, Session, tool
 from callboard.errors import CallboardError, SessionBusy, SessionDetached
@@ -36,19 +35,6 @@ host = Agent("assistant", instructions="Answer. Pay if you are told to.", tools=
 runtime = Runtime("service.db", model=Offline())
 
 
-def stop_streams_first() -> None:
-    """End the streams before the server acts on a signal to stop, since it waits for them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        servers = signal.getsignal(number)
-
-        def stop(number: int, frame: FrameType | None, then: object = servers) -> None:
-            runtime.stopping()
-            if callable(then):
-                then(number, frame)
-
-        signal.signal(number, stop)
-
-
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Go on with the sessions that the last process left in the middle of an ask."""
@@ -56,7 +42,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async for found in runtime.resume_all([host]):
             if found.error is not None:
                 logging.error("session %s is not resumed: %s", found.row.session_id, found.error)
-        stop_streams_first()
+        at_signals(runtime.stopping)  # streams end, and requests that the server cancels cancel no ask
         yield
 
 

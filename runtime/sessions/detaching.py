@@ -44,7 +44,7 @@ class ProcessLife:
         self._served: dict[Callable[[], None], asyncio.AbstractEventLoop] = {}
 
     def end(self) -> None:
-        """Mark it as ending, and end what is served. It may be called in a handler of signals."""
+        """Mark it as ending, and end the streams that it serves. It may be called in a handler of signals."""
         self.is_ending = True
         for leave, loop in list(self._served.items()):
             with suppress(RuntimeError):  # the loop is closed

@@ -53,7 +53,7 @@ class Delegations:
             kind = next(iter(body.profiles), ""), body.schema == NULL
             self._open[event.sender, body.turn, body.call] = self._kinds.setdefault(kind, kind)
         elif isinstance(body, DelegationEnded):
-            opened = self._open.pop((event.recipient, body.turn, body.call))
+            opened = self._open.pop((event.recipient, body.turn, body.call), ("", False))
             self._ended.append(EndedDelegation(event.seq, *opened, body))
 
     def taken(self, end: int) -> tuple[EndedDelegation, ...]:

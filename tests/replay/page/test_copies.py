@@ -259,7 +259,7 @@ def select(tab: Browser, kind: str, view: str) -> int:
 
 
 def press(tab: Browser, title: str) -> str:
-    """Press a button of the detail and return what it copied."""
+    """Press a button of the detail and return the copied text."""
     return str(tab.run(f"document.querySelector('#detail [title=\"{title}\"]').click(); globalThis.copied"))
 
 

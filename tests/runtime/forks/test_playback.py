@@ -113,7 +113,7 @@ class Asking:
 
 
 class FakeBoard:
-    """The board of the fork: it keeps what is posted. said: in words, in order."""
+    """The board of the fork: it keeps its posts. said: in words, in order."""
 
     def __init__(self, gate: PortGate, ports: Ports, live: "list[LivePlayback]") -> None:
         self.gate, self.ports = gate, dict.fromkeys((TOOLS, "model"), ports)

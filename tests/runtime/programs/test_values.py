@@ -56,7 +56,7 @@ TYPES: list[tuple[Any, Any]] = [
     (Point | None, Point(1, 2.0)),
     (str | None, None),
     (Optional[str], None),  # noqa: UP045  # another form of the same type
-    (Optional[int], 5),  # noqa: UP045
+    (Optional[int], 5),  # noqa: UP045  # another form, too
     (str | None, "(nothing)"),
     (Order, Order([Point(1), Point(2)])),
     (Color, Color.RED),

@@ -252,7 +252,7 @@ async def other(ctx: ProgramContext, prompt: str) -> list[float]:
 
 @pytest.mark.parametrize(("down", "waits"), [(0, 1_000), (30, 1_000), (30, 0.5)])
 def test_the_time_of_waiting_is_left_out_of_deadlines_timeouts_and_sleeps(down: float, waits: float) -> None:
-    """The time before a wrong deploy counts, since nobody said otherwise."""
+    """The time before a wrong deploy counts, because no option says otherwise."""
 
     async def live() -> None:
         log = MemoryLog()

@@ -62,6 +62,12 @@ def test_an_ends_delegation_is_found_by_its_sender_and_call_and_taken_once() -> 
     assert found.taken(9) == ()
 
 
+def test_an_end_whose_delegation_is_not_known_has_no_type() -> None:
+    found = Delegations()
+    found.add(event(4, "supervisor", "host", DelegationEnded(1, 0, "answered", "host.1")))
+    assert [(one.profile, one.is_typed) for one in found.taken(5)] == [("", False)]
+
+
 def test_an_ask_without_a_schema_has_the_type_of_its_host() -> None:
     typed = Json(encode(Profile("host", schema=SCHEMA, output_type="app.Report")))
     opened = SessionOpened(1, "host", (typed,), ModelSpec("m"))
