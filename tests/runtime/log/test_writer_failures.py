@@ -339,7 +339,7 @@ def test_a_writer_that_hurries_waits_for_no_further_events() -> None:
         await writer.flush()
         writer.hurry()
         writer.stage("a", 1, events(2, 2))
-        warns.append(writer._task._log_destroy_pending)  # type: ignore[union-attr]
+        warns.append(writer._task._log_destroy_pending)  # type: ignore[union-attr]  # a task has it
         await passes()
         assert log.batches == [[("a", [1])], [("a", [2])]]
         assert warns == [True, False], "the loop may end before the task"
