@@ -57,7 +57,7 @@ def test_a_rejection_has_the_code_of_the_messages_api(
         ({}, None),
         ({"retry_after": "2"}, 2_000),
         ({"retry_after_ms": "150"}, 150),
-        ({"retry_after": "Wed, 21 Oct 2026 07:28:05 GMT"}, 5_000),
+        ({"retry_after": "Wed, 21 Oct 2026 07:28:05 GMT"}, 6_000),
     ],
 )
 def test_the_wait_is_the_one_that_the_service_asks_for(
