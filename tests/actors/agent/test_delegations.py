@@ -86,6 +86,8 @@ def test_a_program_gives_an_input_and_any_schema_by_task() -> None:
     program = prefix(turns="any")
     body = body_of(by_task(program, agent="finder", input={"query": "q"}, copies=2))
     assert (body.profiles, bytes(body.input)) == (("finder", "finder"), b'{"query":"q"}')
+    mixed = body_of(by_task(program, agents=["finder", "plain"], input={"query": "q"}, prompt="p"))
+    assert bytes(mixed.input) == b'{"query":"q"}'  # the first agent says what the call takes
     typed = body_of(by_task(program, agent="closed", prompt="p", output_schema={"type": "object"}))
     assert bytes(typed.schema) == b'{"type":"object"}'
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded, Close, SessionClosed
-from callboard.actors.protocol.errors import SessionDetached, SessionEnded
+from callboard.actors.protocol.errors import Diverged, SessionDetached, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -23,7 +23,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
-from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.ports.clock_port import ClockPort
@@ -121,6 +121,21 @@ def timer_fires(held: Held) -> Prepared:
         await until(lambda: held.ran == 1)
 
     return ScriptedModel([call("work"), say("done")]), held.agent(), reached, lambda: held.fire()
+
+
+def test_a_session_that_waits_for_its_code_names_itself_and_the_agent() -> None:
+    async def scene() -> None:
+        async with Runtime(MemoryLog(), model=HeldModel(Held())) as runtime:
+            session = await runtime.open(Agent("host"), session_id="night")
+            asking = asyncio.create_task(session.ask("go"))
+            await until(lambda: session._board.running() != set())
+            assert session._on_diverged("host.1", "step 2 differs")
+            with pytest.raises(
+                Diverged, match=r"^session night, host\.1: step 2 differs\. The"
+            ):
+                await asking
+
+    asyncio.run(scene())
 
 
 CASES = {

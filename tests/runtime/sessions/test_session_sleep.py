@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.addresses import APPROVALS
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Resumed, SessionClosed
 from callboard.actors.protocol.errors import (
     Fenced,
@@ -62,6 +63,16 @@ async def sleeper(runtime: Runtime, asks: int = 1) -> Session:
         await session.ask("go", request_id=f"{number}")
     await until(lambda: session.is_asleep)
     return session
+
+
+def test_a_session_that_came_back_asks_its_questions_at_its_new_board() -> None:
+    async def scene() -> None:
+        async with a_runtime(MemoryLog()) as runtime:
+            session = await sleeper(runtime)
+            await session.ask("next")
+            assert session._board.ports[APPROVALS] is session.approval_port
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("asks", [0, 1, 3])

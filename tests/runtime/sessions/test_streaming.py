@@ -402,6 +402,21 @@ def test_all_readers_are_sent_the_same_item_encoded_once(monkeypatch: pytest.Mon
     play(body, ScriptedModel([say("hi")]))
 
 
+def test_ready_items_are_joined_to_chunks_of_bounded_size() -> None:
+    async def body(session: Session) -> None:
+        served = session.stream(after=0).sse()
+        chunks = [await anext(served)]
+        for n in range(40):  # 200 KB in all, ready together
+            session.hub._send(TextDelta("host", 1, 1, 5_000 * n, "x" * 5_000))
+        while sum(map(len, chunks)) < 200_000:
+            chunks.append(await anext(served))
+        await served.aclose()
+        assert len(chunks) < 10
+        assert max(map(len, chunks)) < 64 * 1_024 + 6_000
+
+    play(body, ScriptedModel([say("hi")]))
+
+
 def test_progress_comes_after_the_event_of_its_call() -> None:
     @tool(effect="read")
     async def work(ctx: ToolContext) -> str:

@@ -157,6 +157,17 @@ def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
     Owner(path).acquire()
 
 
+def test_an_owner_with_the_lock_seizes_nothing(path: Path) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    lock = path.with_name("log.db.lock")
+    before = lock.stat().st_ino
+    owner.seize()
+    assert lock.stat().st_ino == before
+    assert sorted(one.name for one in path.parent.iterdir()) == ["log.db.lock"]
+    owner.release()
+
+
 def test_where_no_one_may_replace_an_open_lock_the_other_process_is_to_be_ended_first(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
