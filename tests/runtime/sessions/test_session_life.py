@@ -130,9 +130,7 @@ def test_a_session_that_waits_for_its_code_names_itself_and_the_agent() -> None:
             asking = asyncio.create_task(session.ask("go"))
             await until(lambda: session._board.running() != set())
             assert session._on_diverged("host.1", "step 2 differs")
-            with pytest.raises(
-                Diverged, match=r"^session night, host\.1: step 2 differs\. The"
-            ):
+            with pytest.raises(Diverged, match=r"^session night, host\.1: step 2 differs\. The"):
                 await asking
 
     asyncio.run(scene())
