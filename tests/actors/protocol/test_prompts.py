@@ -294,3 +294,7 @@ def test_a_call_beyond_the_most_of_a_reply_says_how_many_it_may_make() -> None:
     assert prompts.too_many_calls(3).startswith(
         "Not run: one reply may make 3 calls, and this one came after"
     )
+
+
+def test_arguments_that_cannot_be_read_go_back_as_they_came() -> None:
+    assert prompts.unread_arguments("{") == prompts.UNREAD_ARGUMENTS + "{"

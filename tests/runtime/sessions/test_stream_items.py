@@ -80,6 +80,11 @@ def test_an_event_shows_its_envelope_and_its_body() -> None:
     }
 
 
+def test_the_content_of_an_item_is_its_fields() -> None:
+    reset = TextReset("host", turn=1, attempt=2)
+    assert reset.to_dict() == {"address": "host", "turn": 1, "attempt": 2}
+
+
 def test_foreign_json_with_line_breaks_stays_on_one_line() -> None:
     arguments = Json(b'{\n  "path":\r\n "a\\nb"}')
     item = StreamEvent(Event(1, 0, "host", "tools", 0, CallTool(1, 0, "read", "read", arguments)))

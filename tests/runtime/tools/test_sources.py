@@ -90,3 +90,10 @@ class Labelled:
 
 def spec_of(source: str) -> ToolSpec:
     return ToolSpec("look", "", Json(b"{}"), origin=ToolOrigin(source, "look"))
+
+
+def test_a_session_that_left_is_told_of_no_change() -> None:
+    scope, sources = Scope(), LiveSources()
+    scope.tell = lambda source, before, now: None
+    sources.release(scope)
+    assert scope.tell is None
