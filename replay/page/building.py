@@ -25,35 +25,11 @@ from callboard.replay.refusal_watch import refused_in
 EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
 
-MODULES: Final = (
-    "data.js",
-    "states.js",
-    "copies.js",
-    "words.js",
-    "beside.js",
-    "held.js",
-    "why.js",
-    "search.js",
-    "elements.js",
-    "json.js",
-    "edits.js",
-    "images.js",
-    "blocks.js",
-    "delegations.js",
-    "markdown.js",
-    "summary.js",
-    "conversation.js",
-    "notes.js",
-    "tree.js",
-    "list.js",
-    "pairs.js",
-    "differences.js",
-    "lanes.js",
-    "detail.js",
-    "frame.js",
-    "follow.js",
-    "main.js",
+_NAMES: Final = (
+    "data states copies words beside held why search elements json edits images blocks delegations "
+    "markdown summary conversation notes tree list pairs differences lanes detail frame follow main"
 )
+MODULES: Final = tuple(f"{name}.js" for name in _NAMES.split())
 """The page's own modules, each before those that import it."""
 
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
