@@ -1,4 +1,4 @@
-"""Where sessions are kept: stores, the protocol for a store of your own, and their rows."""
+"""Stores of sessions, the protocol for a store of your own, and their rows."""
 
 from callboard.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What a provider of models is written with: the protocol, its answers, prices, and translation."""
+"""Parts for the author of a model provider: the protocol, its answers, prices, and translation."""
 
 from callboard.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What an agent may do: bundles of rights, rules for labels, and what a tool declares that it uses."""
+"""Rights of agents: bundles, rules for labels, and the uses that a tool declares."""
 
 from callboard.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What a stream of a running session yields."""
+"""The stream of a running session, and the items that it yields."""
 
 from callboard.lazy_names import lazy_names
 

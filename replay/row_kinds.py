@@ -7,7 +7,7 @@ import msgspec
 from callboard.runtime.log.protocol import Sealed, Stored
 
 START: Final = len(b'{"type":"')
-"""Where the kind begins in a body."""
+"""The place at which the kind begins in a body."""
 
 
 class _Agent(msgspec.Struct):

@@ -44,7 +44,7 @@ def subtract(one: Need, other: Need) -> Need:
 
 
 class Reserve(msgspec.Struct, frozen=True, gc=False):
-    """What an agent keeps, by purpose."""
+    """The need that an agent keeps for each purpose."""
 
     turn: Need = NOTHING
     results: Need = NOTHING

@@ -36,7 +36,7 @@ from callboard.actors.supervisor.state import Delegation, Record
 
 RESULT_BYTES_MIN: Final = 500
 GIVEN_BACK_SINCE: Final = 2
-"""The first rules under which what was kept for an end is given back as it was kept."""
+"""The first rules under which the need kept for an end is given back unchanged."""
 
 PARTS: Final = 4
 """The results of one reply get at most one part of so many of the budget that is left."""

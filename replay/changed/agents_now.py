@@ -25,7 +25,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _accept_all(profile: str, tool: str, arguments: Json) -> str:
-    """Return no objection, whatever the tool is called with."""
+    """Return no objection to any call."""
     return ""
 
 

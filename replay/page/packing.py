@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _CHUNK_BYTES: Final = 65_536
-"""Of lines that are deflated at once. In base64 only a multiple of three bytes needs no padding."""
+"""The size of a piece that is deflated. In base64 only a multiple of three bytes needs no padding."""
 
 _LEVEL: Final = 6
 

@@ -83,7 +83,7 @@ class Scope(msgspec.Struct, eq=False):
         return self.tokens is not None or self.micro_usd is not None
 
     def keep(self, item: Item, place: tuple[int, int], need: Need) -> None:
-        """Keep a need for an item, in place of what is kept for it."""
+        """Keep this need for an item, instead of its earlier one."""
         more = less(need, self.items.get((item, *place), NOTHING))
         self.sums[item] = total(self.sums.get(item, NOTHING), more)
         self.items[(item, *place)] = need

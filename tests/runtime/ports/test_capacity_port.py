@@ -289,6 +289,7 @@ def test_a_call_that_outlives_its_cancel_frees_its_place_when_its_session_closes
         await settled(lambda: not runtime.capacity().lines[0].in_flight)
         gate.set()
         await closing
+        assert not runtime.capacity().waiting
 
     run(body, {"m": Capacity(calls=1)})
 
