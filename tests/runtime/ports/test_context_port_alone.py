@@ -1,4 +1,4 @@
-"""The contexts port with a board that only records: one answer for each request, and what it holds meanwhile."""
+"""The contexts port with a board that only records: one answer a request, and what it holds meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
