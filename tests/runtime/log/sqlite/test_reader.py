@@ -421,7 +421,7 @@ def test_an_error_says_what_was_done_with_which_file(path: Path, tmp_path: Path)
     write(tmp_path / "b.db")
     with SQLiteReader(tmp_path / "b.db") as reader:
         for session in ("", "s"):
-            with pytest.raises(StoreError, match="copying to .*nowhere"):
+            with pytest.raises(StoreError, match=r"copying to .*nowhere"):
                 reader.copy_to(tmp_path / "nowhere" / "c.db", session)
         reader._connection.execute("PRAGMA query_only = OFF")
         with pytest.raises(StoreFailed, match="reading") as raised, reader._reported("s", 3):
