@@ -16,7 +16,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step
 from tests.pages import ROOT
 
-FEW, MANY = 50, 250
+FEW, MANY = 20, 120
 
 AGENT_BYTES_MAX = 7_150
 """The most bytes for an agent in its first model call, with its events in a log in memory.
