@@ -213,6 +213,7 @@ class Shop(ToolSource, LiveSource):
 
 def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask() -> None:
     log, shop = MemoryLog(), Shop()
+    shop.is_optional = True
     host = Agent("host", tools=[shop])
 
     async def work() -> None:

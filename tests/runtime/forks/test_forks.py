@@ -73,7 +73,7 @@ def test_a_wish_to_fork_has_each_parameter_in_its_place() -> None:
             fork_id="f", until=9, deps=deps, files=files, memory=memory,
         )  # fmt: skip
         await Asking().fork("s", cast("Any", "agent"))
-        changes = {("host", 1, 0): Json(b'"x"')}
+        changes: dict[Any, Json] = {("host", 1, 0): Json(b'"x"')}
         assert asked == [
             ("s", "agent", Forking(4, changes, limits, "ask", "f", 9, deps, files, memory)),
             ("s", "agent", Forking()),

@@ -736,7 +736,7 @@ def test_a_run_that_waits_for_nothing_is_over_and_its_code_closed() -> None:
 
     async def waits(ctx: ProgramContext, prompt: str) -> object:
         try:
-            await asyncio.get_running_loop().create_future()
+            return await asyncio.get_running_loop().create_future()
         finally:
             ended.append("closed")
 

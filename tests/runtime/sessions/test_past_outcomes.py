@@ -13,6 +13,7 @@ from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import past_outcomes
 from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.resuming import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.tool import tool
 
@@ -93,13 +94,13 @@ def test_the_first_end_of_an_id_counts_and_the_last_of_any(monkeypatch: pytest.M
     monkeypatch.setattr(past_outcomes, "_ended", ended)
     monkeypatch.setattr(past_outcomes, "outcome_of", lambda name, ask, head, types: (name, ask.at, head))
     log: Any = "log"
-    places = [asyncio.run(past_outcome(log, "s", name, TYPES)) for name in ("a", "b", None)]
+    places: list[Any] = [asyncio.run(past_outcome(log, "s", name, TYPES)) for name in ("a", "b", None)]
     assert places == [("s", at, (at, "digest")) for at in (0, 1, 2)]
 
 
 def test_the_first_event_of_a_log_is_read_too(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[int] = []
-    pages = past_outcomes.pages_from
+    pages = pages_from
 
     def noted(log: Any, session_id: str, start: int) -> Any:
         starts.append(start)

@@ -69,7 +69,8 @@ def test_answers_by_id_are_passed_on_whole() -> None:
             (8, ApprovalAnswer(True, by="bob", reuses=True)),
             (9, ApprovalAnswer(False, "no", "eve")),
         ]
-        assert one.open_approvals == ("question",)
+        shown: Any = one.open_approvals
+        assert shown == ("question",)
 
     run(work)
 

@@ -112,11 +112,12 @@ def test_a_context_that_was_made_begins_and_ends_with_its_call() -> None:
         def end(self) -> None:
             self.said.append("ends")
 
-    noted: Any = Noted()
-    late = LateContext(lambda: noted)
+    noted = Noted()
+    made: Any = noted
+    late = LateContext(lambda: made)
     late.end()
     assert (late.made, late.is_cancelled, late.goes_on) == (None, False, None)
-    assert late.get() is late.get() is noted
+    assert late.get() is late.get() is made
     assert noted.said == []
     late.begin("loop", 2.5)  # type: ignore[arg-type]
     late.cancel()

@@ -1,5 +1,6 @@
 """Tracebacks for the log: whose frames they show, their length, no secrets, no exception of their own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def test_frames_of_callboard_are_left_out_of_a_cause_and_of_an_error_before_too(
         except ValueError:
             raise KeyError("town")  # noqa: B904  # the error before is its context
 
-    for act in (lambda: after(cause=True), handled):
+    acts: list[Callable[[], None]] = [lambda: after(cause=True), handled]
+    for act in acts:
         with pytest.raises(KeyError) as caught:
             act()
         told = trace_of(caught.value, PLAIN)
