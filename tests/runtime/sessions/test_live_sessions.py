@@ -208,5 +208,10 @@ def test_the_wait_of_a_session_is_ended_in_the_log_only_if_it_waited() -> None:
         assert "a" in live.waiting
         assert await live.goes_on("a") == 0
         assert (len(log.noted), log.noted[-1], "a" in live.waiting) == (2, 0, False)
+        one = session("a")
+        live.add(one)
+        await live.wait_for_code("a", Agent("host"), Diverged("a"))
+        assert await one.on_goes_on() == 0
+        assert "a" not in live.waiting
 
     asyncio.run(main())
