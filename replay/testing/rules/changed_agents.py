@@ -32,7 +32,7 @@ class ChangedAgents(Invariant):
         self._named[event.sender, body.turn, body.call] = self._definitions(body)
 
     def _definitions(self, body: Delegate) -> _Definitions:
-        """Return the agents of a delegation as they are now, but for their tools; None for one that is gone."""
+        """Return the agents of a delegation without their tools; None for one that is gone."""
         known = [self.facts.profiles.get(name) for name in body.profiles]
         return tuple(one and msgspec.structs.replace(one[0], tools=()) for one in known)
 
