@@ -66,8 +66,8 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     \b
     Examples:
       callboard chat survey:host
-      callboard chat survey:host --model anthropic:claude-sonnet-5 --limit tokens=500k
-      printf 'Which files are here?\\nHow large are they?\\n' | callboard chat survey:host
+      callboard chat survey:host --model claude-sonnet-5 --limit tokens=500k
+      printf 'Which files are here?\\nHow large?\\n' | callboard chat survey:host
     """
     found, own = choose_model(setting.equipped(load_agent(agent)), model)
     runtime = setting.runtime(own)

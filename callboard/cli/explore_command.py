@@ -315,4 +315,4 @@ def _save(job: Job, text: str, path: str) -> None:
     assert job.subject.session is not None
     name = f"explored-{sha256(text.encode()).hexdigest()[:8]}"
     job.subject.session.simulate(text).save(path, name)
-    talk(f"recorded as session {name}; callboard replay {name} --log {shlex.quote(path)}")
+    talk(f"recorded as session {name}; callboard events {name} --step --log {shlex.quote(path)}")

@@ -64,7 +64,7 @@ def export_sessions(
     \b
     Examples:
       callboard export 2026 -o session.jsonl
-      callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
+      callboard export --parsed | jq 'select(.kind == "CallTool") | .body'
       callboard export --all --format db -o backup.db
       callboard export 2026 --format html -o session.html
       callboard export 2026 --format pytest --with survey:host -o test_survey.py

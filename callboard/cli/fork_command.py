@@ -106,7 +106,7 @@ def fork(
       callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
-      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
+      callboard fork 2026#41 --with survey:host --prompt counter=new.md --n 5
     """
     name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)

@@ -27,18 +27,14 @@ _SECTIONS: Final = {
     },
     "Look back": {
         "sessions": ("sessions_command:sessions", "List the recorded sessions, newest first."),
-        "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
+        "show": ("show_command:show", "Sum a session up, or show states, budgets or tools."),
         "ui": ("ui_command:ui", "Open a session as a page in the browser."),
-        "tree": ("show_command:tree", "Draw the tree of delegations, and how each ended."),
+        "tree": ("tree_command:tree", "Draw the tree of delegations, and how each ended."),
         "diagnose": ("diagnose_command:diagnose", "Find what went wrong, each with the next command."),
         "search": ("search_command:search", "List the events that hold a text, or a value at a path."),
         "why": ("why_command:why", "Show why an event happened, and where a value came from."),
         "diff": ("diff_command:diff", "Compare two sessions: agents, behaviour, cost."),
-        "budget": ("budget_command:budget", "Show what each agent has spent, and the first refusal."),
-        "report": ("report_command:report", "Show the calls, errors, tokens and times of tools."),
-        "events": ("events_command:events", "List a session's events, or follow them live."),
-        "replay": ("replay_command:replay", "Step through a session, event by event."),
-        "state": ("state_command:state", "Show the state of an actor after an event."),
+        "events": ("events_command:events", "List a session's events, follow them, or step through."),
         "request": ("request_command:request", "Show the exact request of a model call."),
     },
     "Check": {
@@ -47,6 +43,7 @@ _SECTIONS: Final = {
             "check_program_command:check_program",
             "Check a changed program against recorded steps.",
         ),
+        "replay": ("replay_command:replay", "Decide a session again with changed agents."),
     },
     "Test": {
         "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),
@@ -55,8 +52,7 @@ _SECTIONS: Final = {
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
-        "delete": ("removal_command:delete", "Delete a session permanently."),
-        "prune": ("removal_command:prune", "Delete the sessions that had no event for so long."),
+        "delete": ("removal_command:delete", "Delete a session, or all old ones, permanently."),
         "memory": (
             "memory_command:memory",
             "List the memories of a file, or the entries of one, or forget an entry.",
@@ -144,7 +140,7 @@ Examples:
   callboard run survey:host "Which test framework is used here?"
   callboard tree                      the newest session
   callboard events 2026 --kind Delegate --json | jq .body
-  callboard replay                    step through it
+  callboard events --step             step through it
   callboard verify --all
 
 SESSION is a session's id or the beginning of one; the default is the newest session. The log is
@@ -152,7 +148,8 @@ callboard.db, or the file that --log or CALLBOARD_LOG names. Data goes to stdout
 NO_COLOR turns colours off.
 
 \b
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged,
+  130 interrupted.""",
 )
 # The group itself does nothing: click prints its docstring as help, and each command does its own work.
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s")

@@ -16,14 +16,15 @@ from mcp.types import ToolAnnotations
 from callboard.actors.protocol.addresses import HOST
 from callboard.cli.diagnose_command import finding_json
 from callboard.cli.diff_command import diff_json
-from callboard.cli.events_command import Filter, chosen, event_json, kinds_named
+from callboard.cli.event_lines import event_json
+from callboard.cli.events_command import Filter, chosen, kinds_named
 from callboard.cli.mcp_tools import tool_of
 from callboard.cli.recordings import find_session
 from callboard.cli.search_command import match_json, value_of
 from callboard.cli.sessions_command import row_json
-from callboard.cli.show_command import node_json
-from callboard.cli.state_command import plain
+from callboard.cli.state_view import plain
 from callboard.cli.terminal_escape import safe_json
+from callboard.cli.tree_command import node_json
 from callboard.cli.why_command import why_json
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query

@@ -1,4 +1,4 @@
-"""`callboard delete`, `prune` and `vacuum`: sessions that leave a log, through its owner if there is one."""
+"""`callboard delete` and `vacuum`: sessions that leave a log, through its owner if there is one."""
 
 import asyncio
 import sys
@@ -25,18 +25,32 @@ from callboard.runtime.log.removal import cut, erase
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
 from callboard.runtime.sessions.catalog import last_use_ms
 
-_yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
-
 
 @click.command("delete")
-@click.argument("session")
+@click.argument("session", default="", required=False)
 @click.option("--with-forks", is_flag=True, help="Delete its forks, and theirs, too.")
 @click.option("--keep-forks", is_flag=True, help="Keep its forks, and the events that they share.")
-@_yes_option
+@click.option(
+    "--older-than", metavar="WHEN", help="All sessions without an event since: 30d, 12h, or a date."
+)
+@click.option("--status", type=click.Choice([*STATUSES, "any"]), help="With --older-than.  [default: closed]")
+@click.option("--tag", metavar="TAG", help="With --older-than: only sessions with this tag.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
 @log_option
 @key_options
-def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str) -> None:
-    """Delete a session permanently: its events, and the large values that no other session uses.
+def delete(
+    session: str,
+    with_forks: bool,
+    keep_forks: bool,
+    older_than: str | None,
+    status: SessionStatus | Literal["any"] | None,
+    tag: str | None,
+    yes: bool,
+    log: str,
+) -> None:
+    """Delete a session, or all old ones, permanently.
+
+    Its events go, and the large values that no other session uses.
 
     The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
     touched. If a process owns the log, that process deletes the session in small steps beside its work; a
@@ -46,54 +60,44 @@ def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str
     --keep-forks deletes the events behind the last shared one; the shared ones stay under the session's id,
     in no list, and go with its last fork.
 
+    --older-than, in place of SESSION, deletes the sessions that had no event for so long. A session and its
+    forks go together, once all of them are that old. Sessions that a process runs stay.
+
     \b
     Examples:
       callboard delete 20250101-survey
       callboard delete 20250101-survey --yes --keep-forks
+      callboard delete --older-than 90d
+      callboard delete --older-than 2026-01-01 --status any --tag test --yes
     """
     refuse_if(with_forks and keep_forks, "write --with-forks or --keep-forks")
-    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+    if older_than is None:
+        refuse_if(status or tag, "--status and --tag are for --older-than")
+        refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+        _delete_one(log, session, "delete" if with_forks else "keep" if keep_forks else "refuse", yes)
+        return
+    refuse_if(session or with_forks or keep_forks, "--older-than takes sessions with their forks: name none")
+    chosen = status or "closed"
+    _delete_old(log, parse_since(older_than), SessionQuery(None if chosen == "any" else chosen, tag), yes)
+
+
+def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
     with open_reader(log) as reader:
         (row,) = titled(reader, [find_session(reader, session)])
         names = trees.with_forks(reader.sessions(), row.session_id)
+    names = names if choice == "delete" else [row.session_id]
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    also = f" and {counted(len(names) - 1, 'fork')}" if with_forks and len(names) > 1 else ""
+    also = f" and {counted(len(names) - 1, 'fork')}" if len(names) > 1 else ""
     _confirm(f"Delete session {what}{also} permanently?", yes)
-    choice: ForksChoice = "delete" if with_forks else "keep" if keep_forks else "refuse"
     try:
         count = ask_owner(log, DeleteSession(row.session_id, choice), int)
     except NoOwner:
-        chosen = names if with_forks else [row.session_id]
-        count = asyncio.run(_erase(log, chosen, keep_forks=keep_forks))
+        count = asyncio.run(_erase(log, names, keep_forks=choice == "keep"))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
-@click.command("prune")
-@click.option(
-    "--older-than", metavar="WHEN", required=True, help="Without an event since: 30d, 12h, or a date."
-)
-@click.option(
-    "--status", type=click.Choice([*STATUSES, "any"]), default="closed", show_default=True, help="Only these."
-)
-@click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
-@_yes_option
-@log_option
-@key_options
-def prune(
-    older_than: str, status: SessionStatus | Literal["any"], tag: str | None, yes: bool, log: str
-) -> None:
-    """Delete the sessions that had no event for so long.
-
-    It deletes as `callboard delete` does. A session and its forks go together, once all of them are that
-    old. Sessions that a process runs stay.
-
-    \b
-    Examples:
-      callboard prune --older-than 90d
-      callboard prune --older-than 2026-01-01 --status any --tag test --yes
-    """
-    before_ms = parse_since(older_than)
-    query = SessionQuery(None if status == "any" else status, tag)
+def _delete_old(log: str, before_ms: int, query: SessionQuery, yes: bool) -> None:
+    """Delete the sessions without an event since a moment. before_ms: milliseconds since 1970."""
     with open_reader(log) as reader:
         rows = reader.sessions()
     old = trees.whole_trees(rows, lambda row: query.has(row) and last_use_ms(row) < before_ms)
@@ -101,7 +105,7 @@ def prune(
         talk("no session is that old")
         return
     _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
-    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, tag)
+    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, query.tag)
     try:
         talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
     except NoOwner:

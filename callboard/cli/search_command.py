@@ -7,7 +7,8 @@ import msgspec
 from rich.text import Text
 
 from callboard.cli.errors import refuse_if
-from callboard.cli.events_command import kinds_named, line_of
+from callboard.cli.event_lines import line_of
+from callboard.cli.events_command import kinds_named
 from callboard.cli.folding import Folding
 from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import WIDE, emit_json, emit_lines, talk, width_of_stdout

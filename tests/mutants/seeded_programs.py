@@ -332,8 +332,8 @@ LINES: Final = (
         "context-of-another-event",
         "A delegation that has stood in line asks for its contexts as of the event that freed its place.",
         "supervisor.programs",
-        "profiles_of(work.state, delegation.request), seq)",
-        "profiles_of(work.state, delegation.request), work.seq)",
+        "start(work, address, delegation, profiles, seq)",
+        "start(work, address, delegation, profiles, work.seq)",
     ),
     Mutant(
         "no-place-while-prepared",
