@@ -89,7 +89,7 @@ class Filter:
     is_flag=True,
     help="One line for each turn, call, delegation, report and message.",
 )
-@click.option("--step", is_flag=True, help="Step through by keys; off a terminal, print each step.")
+@click.option("--step", is_flag=True, help="Step through with keys; off a terminal, print each step.")
 @full_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @check_option
@@ -109,26 +109,27 @@ def events(
     log: str,
     as_json: bool,
 ) -> None:
-    """List a session's events, one a line.
+    """List a session's events, one per line.
 
-    A line has the event's number, the local time, sender, recipient and kind, the event it answers, its call
-    as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the whole
-    message under `body` and the time in UTC. A terminal of less than 110 columns has no room for time, call
-    and the event that is answered. Every command takes SESSION#SEQ and SESSION#AGENT:TURN:CALL.
+    A line has the event's number, the local time, sender, recipient and kind, the event that it answers, its
+    call as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the
+    whole message under `body` and the time in UTC. A terminal with fewer than 110 columns has no room for the
+    time, the call and the answered event. Every command accepts SESSION#SEQ and SESSION#AGENT:TURN:CALL.
     SESSION#SEQ is the same as --from SEQ. --full shows each message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
     `tools`, `schema`, `clock`, `client`.
 
-    With --grouped a line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a timer
-    that fired, a context or a change of agents, from its first event to its last, with its outcome, how long
-    it took, its attempts, and the events between.
+    With --grouped each line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a
+    timer that fired, a context or a change of agents, from its first event to its last, with its outcome, its
+    duration, its attempts, and the events between.
 
-    With --step each event comes with its envelope, its message, the decision that posted it, the events that
-    answer it, and its recipient's state afterwards, as the deciders compute it from the log. No model is
-    called and no tool runs. On a terminal keys move through the events, from SESSION#SEQ or --from N on. Off
-    a terminal, or with --json, the steps are printed one after the other, and of SESSION#SEQ that one; the
-    JSON of a single one has the whole state. Digests are checked when all are printed, or with --check.
+    With --step each event is shown with its envelope, its message, the decision that posted it, the events
+    that answer it, and the state of its recipient afterwards, as the deciders compute it from the log. No
+    model is called and no tool runs. On a terminal, keys move through the events, starting at SESSION#SEQ or
+    --from N. Off a terminal, or with --json, the steps are printed one after the other, or only that of
+    SESSION#SEQ, whose JSON has the whole state. Digests are checked when all steps are printed, or with
+    --check.
 
     \b
     Keys of --step:

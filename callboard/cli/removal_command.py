@@ -28,7 +28,7 @@ from callboard.runtime.sessions.catalog import last_use_ms
 
 @click.command("delete")
 @click.argument("session", default="", required=False)
-@click.option("--with-forks", is_flag=True, help="Delete its forks, and theirs, too.")
+@click.option("--with-forks", is_flag=True, help="Also delete its forks, and their forks.")
 @click.option("--keep-forks", is_flag=True, help="Keep its forks, and the events that they share.")
 @click.option(
     "--older-than", metavar="WHEN", help="All sessions without an event since: 30d, 12h, or a date."
@@ -50,18 +50,18 @@ def delete(
 ) -> None:
     """Delete a session, or all old ones, permanently.
 
-    Its events go, and the large values that no other session uses.
+    This removes its events, and the large values that no other session uses.
 
-    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
-    session that it runs is not deleted.
+    The deleted data is overwritten in the file, and the file then becomes smaller. Copies and exports are not
+    affected. If a process owns the log, that process deletes the session in small steps while it works; a
+    session that it is running is not deleted.
 
-    A session that has forks is refused, since they share its first events. --with-forks deletes all of them.
-    --keep-forks deletes the events behind the last shared one; the shared ones stay under the session's id,
-    in no list, and go with its last fork.
+    A session that has forks is refused, because they share its first events. --with-forks deletes all of
+    them. --keep-forks deletes the events after the last shared one; the shared events stay under the
+    session's id, appear in no list, and are deleted with its last fork.
 
-    --older-than, in place of SESSION, deletes the sessions that had no event for so long. A session and its
-    forks go together, once all of them are that old. Sessions that a process runs stay.
+    --older-than, in place of SESSION, deletes the sessions that had no event since then. A session and its
+    forks are deleted together, once all of them are that old. Sessions that a process is running stay.
 
     \b
     Examples:
@@ -114,14 +114,15 @@ def _delete_old(log: str, before_ms: int, query: SessionQuery, yes: bool) -> Non
 
 
 @click.command("vacuum")
-@click.option("--full", is_flag=True, help="Write the whole file again, in its smallest form.")
+@click.option("--full", is_flag=True, help="Rewrite the whole file in its smallest form.")
 @log_option
 @key_options
 def vacuum(full: bool, log: str) -> None:
-    """Give the space of deleted sessions back to the file system.
+    """Return the space of deleted sessions to the file system.
 
-    Without --full, free pages are cut off the file, by the process that owns the log if there is one. With
-    it the whole log is written again, which needs as much free space as the log has, and no owner.
+    Without --full, the process that owns the log, if there is one, cuts free pages off the file. With --full
+    the whole log is rewritten, which needs as much free space as the size of the log, and a log without an
+    owner.
 
     \b
     Examples:

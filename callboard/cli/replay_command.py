@@ -48,14 +48,15 @@ _STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 def replay(
     session: str, spec: str, strict: bool, full: bool, timeout_s: float, log: str, as_json: bool
 ) -> int:
-    """Decide a session again with changed agents, without a call.
+    """Repeat the decisions of a session with changed agents, without any call.
 
-    The answers of models, tools and persons are the recorded ones. Shown are first the changes of the
-    agents' descriptions, then of each agent the first request that differs, then the first decision that
-    differs. MODULE is loaded, and programs are executed, in a process of their own, without network and
-    subprocesses. The exit code is 5 if a decision differs. docs/replay-changes.md says when an answer fits.
+    The answers of models, tools and people are the recorded ones. The output begins with the changes of the
+    agents' definitions, followed by the first request that differs for each agent, and the first decision
+    that differs. MODULE is loaded, and programs are executed, in a separate process without network and
+    subprocesses. The exit code is 5 if a decision differs. docs/replay-changes.md says when a recorded answer
+    is used.
 
-    `callboard events --step` goes through a session as it was.
+    To step through a session as it was, use `callboard events --step`.
 
     \b
     Examples:

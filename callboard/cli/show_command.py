@@ -15,9 +15,9 @@ from callboard.cli.tools_view import emit_tools
 @click.command("show")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
-@click.option("--state", is_flag=True, help="The state of all actors in short, or of --actor.")
+@click.option("--state", is_flag=True, help="A summary of the states of all actors, or the state of --actor.")
 @click.option("--actor", default="", metavar="A", help="With --state: host, host.1, ..., or supervisor.")
-@click.option("--changes", is_flag=True, help="The fields that event N changed, and in whom.")
+@click.option("--changes", is_flag=True, help="The fields that event N changed, and in which actor.")
 @click.option("--budget", is_flag=True, help="What each agent spent and reserved; the first refusal.")
 @click.option("--tools", is_flag=True, help="Calls, errors, tokens and times, by tool and by agent.")
 @full_option
@@ -37,29 +37,29 @@ def show(
     log: str,
     as_json: bool,
 ) -> None:
-    """Sum a session up: prompts, outcomes, usage, head. Or show one view of it.
+    """Summarize a session, or show one view of it. The summary has prompts, outcomes, usage and head.
 
-    The findings of `callboard diagnose` stand above the summary, on stderr, for sessions of up to 100,000
-    events. Keep the HEAD: with it, `callboard verify --head` proves later that nothing was cut off. Digests
-    are checked on the way, except with --actor and --changes.
+    The findings of `callboard diagnose` precede the summary, on stderr, for sessions of up to 100,000 events.
+    Keep the HEAD: with it, `callboard verify --head` can later prove that nothing was cut off. Digests are
+    checked while the log is read, except with --actor and --changes.
 
-    --state: the deciders compute the state again from the log; no model is called. Without --actor the
-    shared state follows, with the agent whose tool wrote each key last. With --actor only that actor's
+    --state: the deciders recompute the state from the log, without calling a model. Without --actor, the
+    shared state follows, with the agent whose tool last wrote each key. With --actor, only that actor's
     events are read, which is fast in a long session; their digests cannot be checked alone, so the answer
-    says `chain not checked`, and --check reads the rest. --json has all of a state, the conversation
-    included.
+    says `chain not checked`, and --check reads the rest. --json prints the whole state, including the
+    conversation.
 
-    --changes: the fields that differ before and after the decision on the event. An event to a port or a
-    client was posted by a decision on another event, and the changes are those of that decision.
+    --changes: the fields that differ before and after the decision about the event. An event to a port or a
+    client was posted by a decision about another event, so its changes are those of that decision.
     `shared.KEY` is a key of the shared state. Long values and conversations are folded.
 
-    --budget: SPENT is an agent's own, WITH BELOW counts the agents under it. RESERVED is held for model
-    calls in flight. An agent that has ended has no limit any more.
+    --budget: SPENT is what the agent itself spent, WITH BELOW includes the agents under it. RESERVED is held
+    for model calls in flight. An agent that has ended no longer has a limit.
 
-    --tools: ERRORS is the share of answered calls that failed, or whose effect is not known. HITS is the
-    share of calls that were answered with an earlier result, among those of tools that allow it. TOKENS~ is
-    an estimate of what the models read. The times are from a call to its answer: the mean, the median and
-    the 95th percentile. --json has processor times and the tools' own metrics, too.
+    --tools: ERRORS is the share of answered calls that failed or whose effect is unknown. HITS is the share
+    of calls that were answered with an earlier result, among those of tools that allow it. TOKENS~ is an
+    estimate of what the models read. The times are from a call to its answer: the mean, the median and the
+    95th percentile. --json adds processor times and the tools' own metrics.
 
     \b
     Examples:

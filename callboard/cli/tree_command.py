@@ -25,7 +25,9 @@ from callboard.runtime.log.tree import Node, Tree
 @click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
 @click.option("--actor", default="", metavar="A", help="With --reports: only around this agent.")
 @full_option
-@click.option("--permissions", is_flag=True, help="Show the rights of each agent, and who bounds them.")
+@click.option(
+    "--permissions", is_flag=True, help="Show the rights of each agent, and which bundles limit them."
+)
 @click.option("--labels", is_flag=True, help="Show the labels of each agent, and where they came from.")
 @log_option
 @json_option
@@ -40,13 +42,13 @@ def tree(
     log: str,
     as_json: bool,
 ) -> None:
-    """Draw the tree of delegations, and how each agent ended.
+    """Draw the tree of delegations and how each agent ended.
 
-    Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
-    more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
-    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. With
-    --actor only the tables of that agent's sub-agents, and of itself among its siblings, are shown. Of a
-    session that is a fork or has forks, the other sessions stand above the tree.
+    Turns, tools, tokens, cost and time are those of each agent itself; the last line has the sum. With 110
+    columns or more there is room for each agent's prompt, or the reason for its failure. With --reports, the
+    sub-agents of each parent are the lines of a table, whose columns are the fields of their reports; `*`
+    marks an outlier. With --actor, only the table of that agent's sub-agents and the table in which the agent
+    itself appears are shown. If the session is a fork or has forks, those sessions are listed above the tree.
 
     \b
     Examples:
