@@ -22,8 +22,8 @@ from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
-from callboard.runtime.sessions.catalog import last_use_ms
+from callboard.runtime.log.session_rows import STATUSES, SessionStatus
+from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
 _yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
 
@@ -73,14 +73,24 @@ def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str
     "--older-than", metavar="WHEN", required=True, help="Without an event since: 30d, 12h, or a date."
 )
 @click.option(
-    "--status", type=click.Choice([*STATUSES, "any"]), default="closed", show_default=True, help="Only these."
+    "--status",
+    "statuses",
+    type=click.Choice([*STATUSES, "any"]),
+    multiple=True,
+    default=["closed"],
+    show_default=True,
+    help="Only these; open ones are idle conversations. May be repeated.",
 )
 @click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
 @_yes_option
 @log_option
 @key_options
 def prune(
-    older_than: str, status: SessionStatus | Literal["any"], tag: str | None, yes: bool, log: str
+    older_than: str,
+    statuses: tuple[SessionStatus | Literal["any"], ...],
+    tag: str | None,
+    yes: bool,
+    log: str,
 ) -> None:
     """Delete the sessions that had no event for so long.
 
@@ -90,18 +100,22 @@ def prune(
     \b
     Examples:
       callboard prune --older-than 90d
+      callboard prune --older-than 90d --status closed --status open
       callboard prune --older-than 2026-01-01 --status any --tag test --yes
     """
     before_ms = parse_since(older_than)
-    query = SessionQuery(None if status == "any" else status, tag)
+    wanted = tuple(one for one in statuses if one != "any") if "any" not in statuses else None
+    queries = queries_of(wanted, tag)
     with open_reader(log) as reader:
         rows = reader.sessions()
-    old = trees.whole_trees(rows, lambda row: query.has(row) and last_use_ms(row) < before_ms)
+    old = trees.whole_trees(
+        rows, lambda row: any(one.has(row) for one in queries) and last_use_ms(row) < before_ms
+    )
     if not old:
         talk("no session is that old")
         return
     _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
-    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, tag)
+    order = PruneSessions((now_ms() - before_ms) / 1_000, wanted, tag)
     try:
         talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
     except NoOwner:
