@@ -106,7 +106,7 @@ def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_source_of_a_small_number_is_the_same_as_in_python(tab: Browser, tmp_path: Path, seed: int) -> None:
+def test_a_small_number_has_the_same_source_as_in_python(tab: Browser, tmp_path: Path, seed: int) -> None:
     planted = sensed(seed)
     tab.open(write_page(planted.recording, tmp_path))
     asked = f"callboard.sourceOf(callboard.session, {planted.answer}, {json.dumps(planted.value)})"
