@@ -1,8 +1,7 @@
 """Measure what telemetry costs an event: `python benchmarks/telemetry.py`.
 
-Prints microseconds of processor time for an event of a session with sub-agents and tools: the fold that makes
-spans, then metrics, OTLP without and with content, spans of the OpenTelemetry SDK, each with the fold, and log
-records.
+Prints microseconds of processor time for an event of a session with sub-agents and tools: for the fold that
+makes spans; for metrics, OTLP and spans of the OpenTelemetry SDK, each with the fold; and for log records.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ import msgspec
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from callboard import Agent, Limits, ModelRequest, Runtime, ScriptedModel, call, say, tool
+from callboard import Agent, Limits, ModelRequest, OpenTelemetry, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.events import Event
 from callboard.log import MemoryLog
 from callboard.replay import Recording
@@ -24,7 +23,6 @@ from callboard.runtime.log.telemetry.prometheus import MetricStore
 from callboard.runtime.log.telemetry.records import record_of
 from callboard.runtime.log.telemetry.span_fold import SpanFold, spans_of
 from callboard.runtime.models.scripted import Step
-from callboard.telemetry import OpenTelemetry
 
 TURNS = 60
 REPEATS = 5

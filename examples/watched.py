@@ -16,8 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from callboard import Agent, Runtime, ScriptedModel, Usage, call, say, tool
-from callboard.telemetry import OpenTelemetry
+from callboard import Agent, OpenTelemetry, Runtime, ScriptedModel, Usage, call, say, tool
 
 
 @tool(effect="read")

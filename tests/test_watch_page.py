@@ -3,11 +3,11 @@
 import re
 
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX
+from callboard.runtime.log.telemetry.metrics import INSTRUMENTS
 from callboard.runtime.log.telemetry.names import CONVENTIONS
 from callboard.runtime.log.telemetry.prometheus import CONTENT_TYPE, SERIES_MAX
-from callboard.runtime.log.telemetry.records import OWN_LOGGERS
+from callboard.runtime.log.telemetry.records import LOGGERS, OWN_LOGGERS
 from callboard.runtime.telemetry.pipe import ITEMS_MAX
-from callboard.telemetry import INSTRUMENTS, LOGGERS
 from tests.pages import ROOT
 
 PAGE = (ROOT / "docs" / "watch.md").read_text()

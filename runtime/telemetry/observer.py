@@ -1,6 +1,6 @@
 """The observer of a runtime: durable events become log records, spans and metrics.
 
-Nothing that it does can fail or hold up a session: whatever goes wrong is counted as dropped.
+It can neither fail nor delay a session: its own failures are counted as dropped telemetry.
 """
 
 from collections.abc import Iterator, Sequence

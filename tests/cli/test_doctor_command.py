@@ -1,4 +1,4 @@
-"""What `callboard doctor` finds, and what it never prints."""
+"""`callboard doctor` finds the facts of an installation, and prints no secret."""
 
 import json
 import sqlite3

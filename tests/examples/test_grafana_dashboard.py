@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from callboard.telemetry import INSTRUMENTS
+from callboard.runtime.log.telemetry.metrics import INSTRUMENTS
 from tests.pages import ROOT
 
 BOARD: dict[str, Any] = json.loads((ROOT / "examples" / "grafana_dashboard.json").read_text())
