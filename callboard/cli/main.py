@@ -63,6 +63,7 @@ _SECTIONS: Final = {
             "memory_command:memory",
             "List the memories of a file, or the entries of one, or forget an entry.",
         ),
+        "doctor": ("doctor_command:doctor", "Print the facts that a bug report needs."),
         "vacuum": ("removal_command:vacuum", "Return the space of deleted sessions to the file system."),
     },
 }
