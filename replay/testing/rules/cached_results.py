@@ -32,7 +32,9 @@ class CachedAnswers(Invariant):
     """Results that are given again."""
 
     name = "cached-answers"
-    rule = "A result given again is of the same call, rights and state, labelled, not old, before no effect."
+    rule = (
+        "A result given again has the same call, rights, state and labels, is recent, with no effect since."
+    )
     _naive: Naive = msgspec.field(default_factory=Naive)
     _calls: dict[int, _Call] = {}
     _answers: dict[int, tuple[Event, ToolReturned]] = {}
@@ -109,7 +111,7 @@ class TelemetryOfCalls(Invariant):
     """Telemetry."""
 
     name = "telemetry"
-    rule = "Telemetry names its own call, and says `hit` where a result is given again and nowhere else."
+    rule = "Telemetry names its own call, and says `hit` if and only if a result is given again."
     _calls: dict[int, CallTool] = {}
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:

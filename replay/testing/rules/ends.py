@@ -153,7 +153,7 @@ class OneLife(Invariant):
     """Begin, Finished, Stopped."""
 
     name = "one-life"
-    rule = "An agent begins once for each task it is given, and ends once."
+    rule = "An agent begins once for each task that it is given, and ends once."
     _is_alive: dict[str, bool] = {}
 
     def on_Begin(self, event: Event, body: Begin) -> None:
@@ -184,7 +184,7 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor posts nothing but refusals of asks and words."
+    rule = "After the end of a session the supervisor posts only refusals of asks and messages."
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""

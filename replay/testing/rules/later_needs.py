@@ -11,7 +11,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.offered_tools import is_about_tools
 
 LATER_RULES: Final = {
-    "later-needs": "The need of a later request has room for the last count, and for each byte since then.",
+    "later-needs": "The need of a later request includes the last count and each byte since then.",
 }
 
 

@@ -129,8 +129,8 @@ class Waits(Invariant):
 
     name = "task-waits"
     rule = (
-        "A task_wait returns at the first event that answers it: the ends that it names, or words; and a "
-        "task_cancel names its own task."
+        "A task_wait returns at the first event that answers it, which is an end that it names or a message "
+        "to its agent, and a task_cancel names its own task."
     )
     _running: dict[str, dict[str, Task]] = {}  # by agent and address of the task
     _addresses: dict[tuple[str, int, int], str] = {}
