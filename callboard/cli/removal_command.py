@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from typing import Literal
 
 import click
 
@@ -22,8 +21,8 @@ from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
-from callboard.runtime.sessions.catalog import last_use_ms
+from callboard.runtime.log.session_rows import STATUSES
+from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
 
 @click.command("delete")
@@ -33,7 +32,13 @@ from callboard.runtime.sessions.catalog import last_use_ms
 @click.option(
     "--older-than", metavar="WHEN", help="All sessions without an event since: 30d, 12h, or a date."
 )
-@click.option("--status", type=click.Choice([*STATUSES, "any"]), help="With --older-than.  [default: closed]")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice([*STATUSES, "any"]),
+    multiple=True,
+    help="With --older-than, may be repeated; `open` sessions are idle.  [default: closed]",
+)
 @click.option("--tag", metavar="TAG", help="With --older-than: only sessions with this tag.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @log_option
@@ -43,7 +48,7 @@ def delete(
     with_forks: bool,
     keep_forks: bool,
     older_than: str | None,
-    status: SessionStatus | Literal["any"] | None,
+    statuses: tuple[str, ...],
     tag: str | None,
     yes: bool,
     log: str,
@@ -67,18 +72,17 @@ def delete(
     Examples:
       callboard delete 20250101-survey
       callboard delete 20250101-survey --yes --keep-forks
-      callboard delete --older-than 90d
+      callboard delete --older-than 90d --status closed --status open
       callboard delete --older-than 2026-01-01 --status any --tag test --yes
     """
     refuse_if(with_forks and keep_forks, "write --with-forks or --keep-forks")
     if older_than is None:
-        refuse_if(status or tag, "--status and --tag are for --older-than")
+        refuse_if(statuses or tag, "--status and --tag are for --older-than")
         refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
         _delete_one(log, session, "delete" if with_forks else "keep" if keep_forks else "refuse", yes)
         return
     refuse_if(session or with_forks or keep_forks, "--older-than takes sessions with their forks: name none")
-    chosen = status or "closed"
-    _delete_old(log, parse_since(older_than), SessionQuery(None if chosen == "any" else chosen, tag), yes)
+    _delete_old(log, parse_since(older_than), statuses or ("closed",), tag, yes)
 
 
 def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
@@ -96,16 +100,20 @@ def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
-def _delete_old(log: str, before_ms: int, query: SessionQuery, yes: bool) -> None:
+def _delete_old(log: str, before_ms: int, statuses: Sequence[str], tag: str | None, yes: bool) -> None:
     """Delete the sessions without an event since a moment. before_ms: milliseconds since 1970."""
+    wanted = None if "any" in statuses else tuple(one for one in STATUSES if one in statuses)
+    queries = queries_of(wanted, tag)
     with open_reader(log) as reader:
         rows = reader.sessions()
-    old = trees.whole_trees(rows, lambda row: query.has(row) and last_use_ms(row) < before_ms)
+    old = trees.whole_trees(
+        rows, lambda row: any(one.has(row) for one in queries) and last_use_ms(row) < before_ms
+    )
     if not old:
         talk("no session is that old")
         return
     _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
-    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, query.tag)
+    order = PruneSessions((now_ms() - before_ms) / 1_000, wanted, tag)
     try:
         talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
     except NoOwner:
