@@ -35,7 +35,7 @@ Words = frozenset[str]
 
 
 def number_in(text: str) -> str:
-    """Return a number in one spelling: no groups, no zeros at either end; empty if the text is no number."""
+    """Return a number in one spelling, without groups and outer zeros; empty if the text is not a number."""
     text = text.strip()
     return _canonical(text) if len(text) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(text) else ""
 
@@ -96,7 +96,7 @@ class Held:
                 yield from self._places(one, near, is_foreign=is_foreign)
         elif isinstance(value, str):
             yield from (near | words for words in self._in_text(value))
-        elif is_foreign and self._is(value):  # a number of our own is no content: a turn, a limit, a price
+        elif is_foreign and self._is(value):  # a number of our own is not content: a turn, a limit, a price
             yield near
 
     def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Words]:

@@ -70,7 +70,7 @@ class Failure(click.ClickException):
 
 
 class Left(Failure):
-    """The end of a command whose session goes on later; the line says how, and is no error."""
+    """The end of a command whose session goes on later; the line says how, and is not an error."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line."""

@@ -79,7 +79,7 @@ class CachedAnswers(Invariant):
         answer, call = self._answers.get(seq), self._calls.get(event.cause)
         origin = self._calls.get(answer[0].cause) if answer else None
         if answer is None or origin is None or call is None:
-            return "which is no answer of a tool whose results may be given again"
+            return "which is not an answer of a tool whose results may be given again"
         if why := _why_unlike(answer[1], body):
             return why
         if origin.basis != call.basis:
@@ -101,7 +101,7 @@ class CachedAnswers(Invariant):
 
 def _why_unlike(origin: ToolReturned, body: ToolReturned) -> str:
     if origin.status != "ok" or any((origin.cached_from, origin.state_update, origin.checkpoints)):
-        return "which is no result of a tool that ran and changed nothing"
+        return "which is not a result of a tool that ran and changed nothing"
     if (body.output, body.status, body.state_update) != (origin.output, "ok", ()):
         return "with another result"
     return "" if body.labels == origin.labels else "without its labels"

@@ -84,7 +84,7 @@ class OneAnswer(Invariant):
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
-            self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
+            self.broken(event.seq, f"it answers event {event.cause}, which is not an open request")
 
     on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
     on_SchemaChecked = on_ContextMade = on_ModelReplied

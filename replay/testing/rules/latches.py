@@ -80,7 +80,7 @@ class Latched(Invariant):
             if is_meant and is_refused and not self._fits(who) and not self._is_unbounded(who, call):
                 self.broken(event.seq, f"{who} is not told that no model fits its budget any more")
         elif not is_meant:
-            self.broken(event.seq, f"{who} is no program of these rules, and is told to end")
+            self.broken(event.seq, f"{who} is not a program of these rules, and is told to end")
         elif (name := self._fits(who)) and end.kind != "cancelled":
             self.broken(event.seq, f"{who} is told to end, and {name} fits its budget")
 

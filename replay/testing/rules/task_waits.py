@@ -189,7 +189,7 @@ class Waits(Invariant):
         reply, life = self._replies.pop(event.sender, None), self.facts.lives.get(event.sender)
         if reply is None or life is None:
             return
-        # Those further back in the inbox are no answer yet, so the first that answers all is the one.
+        # Those further back in the inbox are not an answer yet, so the first that answers all is the one.
         due = reply.due(life)
         if event.cause != due:
             answer = f"event {due} answers" if due else "no event answers"
