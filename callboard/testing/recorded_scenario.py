@@ -60,7 +60,7 @@ class RecordedScenario(Scenario):
     agent, the steps of each run; their results are known by the ids of their asks. faults, monitors, name: as
     of `Scenario`.
 
-    Raises MisuseError for values that are no messages.
+    Raises MisuseError for values that are not messages.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ def _message(value: Value, kind: type[M]) -> M:
         found = decode(encoded(value))
     except UnreadableBody as error:
         raise MisuseError(
-            f"{value!r:.80} is no {kind.__name__} ({error}); export the session again"
+            f"{value!r:.80} is not a {kind.__name__} ({error}); export the session again"
         ) from None
     if not isinstance(found, kind):
         raise MisuseError(f"{value!r:.80} is a {type(found).__name__}, not a {kind.__name__}")

@@ -1,6 +1,6 @@
 """Several models for one agent: after a failure of one, the agent asks the next.
 
-A `Fallback` is no model and calls none. It says which models an agent may ask, and becomes data in the
+A `Fallback` is not a model and calls none. It says which models an agent may ask, and becomes data in the
 agent's profile; the agent itself decides (actors/agent/fallback.py), and each attempt is an event.
 """
 

@@ -225,7 +225,7 @@ def test_a_call_without_a_recorded_result_is_an_error() -> None:
 
 def test_values_that_are_no_messages_are_refused() -> None:
     parts = recorded_parts("one", record(policy, host()).events)._asdict()
-    with pytest.raises(MisuseError, match="is no SessionOpened"):
+    with pytest.raises(MisuseError, match="is not a SessionOpened"):
         RecordedScenario(**{**parts, "opened": {"type": "Nothing"}})
     with pytest.raises(MisuseError, match="is a Close, not a Ask"):
         RecordedScenario(**{**parts, "asks": [{"type": "Close"}]})
