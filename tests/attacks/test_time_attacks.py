@@ -439,7 +439,7 @@ SUPERLINEAR = {
         "callboard/cli/explore_command.py",
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",
-        "callboard/testing/campaign.py",
+        "callboard/testing/fixtures.py",
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character
