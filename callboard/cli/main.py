@@ -24,7 +24,7 @@ _SECTIONS: Final = {
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": (
             "approvals_command:tell",
-            "Say something to a running agent of a session in another process.",
+            "Say something to a running agent in another process.",
         ),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
