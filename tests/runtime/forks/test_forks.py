@@ -212,7 +212,7 @@ def test_forks_of_forks_verify_and_share_their_events() -> None:
 
 
 def test_a_fork_of_a_fork_begins_once_and_counts_its_own_calls() -> None:
-    """The `Forked` of the origin is no input: a process that goes on would take it for the fork's own."""
+    """The `Forked` of the origin is not input: a process that goes on would take it for the fork's own."""
 
     async def main() -> tuple[list[Event], list[tuple[str, int]]]:
         log = MemoryLog()

@@ -284,7 +284,7 @@ TAMPERING = {
     "large values exchanged": ("UPDATE blobs SET data = o.data FROM blobs AS o WHERE o.id <> blobs.id", 21),
     "a cut moved": (f"UPDATE events SET cuts = replace(cuts, '[[', '[[1') WHERE id = {ID} | 21", 21),
     "a cut dropped": (f"UPDATE events SET cuts = NULL WHERE id = {ID} | 21", 21),
-    "cuts that are no JSON": (f"UPDATE events SET cuts = '[[' WHERE id = {ID} | 21", 21),
+    "cuts that are not JSON": (f"UPDATE events SET cuts = '[[' WHERE id = {ID} | 21", 21),
     "cuts that are a number": (f"UPDATE events SET cuts = 5 WHERE id = {ID} | 21", 21),
     "the origin": ("UPDATE sessions SET origin = zeroblob(31)", 1),
 }  # fmt: skip
