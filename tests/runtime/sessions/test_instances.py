@@ -229,7 +229,7 @@ def test_an_agent_below_an_instance_is_that_of_the_instance() -> None:
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        (lambda: "lead", "its factory returned 'lead', which is no Agent"),
+        (lambda: "lead", "its factory returned 'lead', which is not an Agent"),
         (lambda: Agent("other"), "its factory made an agent with another name"),
         (lambda: Agent("lead", agents=[Agent("more")]), "an agent 'more' below it with another name"),
         (lambda: Agent("lead"), ""),
