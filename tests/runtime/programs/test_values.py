@@ -163,3 +163,9 @@ def test_a_call_that_failed_raises_the_error_of_its_status(
     with pytest.raises(kind, match=said) as caught:
         tool_value("look", answer("look-1", "why", status))
     assert type(caught.value) is kind
+
+
+def test_an_empty_result_is_none_only_where_none_is_a_possible_value() -> None:
+    empty, other = Answer("a", NO_OUTPUT, False, "ok"), Answer("a", Json(b'"hi"'), False, "ok")
+    assert [_text(empty, True), _text(other, True), _text(other, False)] == [None, "hi", "hi"]
+    assert _text(empty, False) is not None

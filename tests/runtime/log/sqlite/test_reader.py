@@ -445,7 +445,10 @@ def test_a_check_goes_on_from_a_head_that_was_checked_and_ends_at_the_one_that_i
 
 
 def test_a_file_whose_newest_events_are_elsewhere_is_refused(path: Path, tmp_path: Path) -> None:
-    beside_an_owner(path, lambda: shutil.copy(path, tmp_path / "alone.db"))
+    def copy_it() -> None:
+        shutil.copy(path, tmp_path / "alone.db")
+
+    beside_an_owner(path, copy_it)
     with pytest.raises(StoreError, match="where its newest events are"):
         SQLiteReader(tmp_path / "alone.db")
 
