@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs.asks import Answer
-from callboard.runtime.programs.values import delegated_value, tool_value
+from callboard.runtime.programs.values import _text, delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import NO_TYPE, output_type
-from callboard.runtime.tools.output import Blocks, returned
+from callboard.runtime.tools.output import NO_OUTPUT, Blocks, returned
 from callboard.runtime.tools.tool import tool
 from tests.effort import effort
 from tests.runtime.programs.kit import answer
