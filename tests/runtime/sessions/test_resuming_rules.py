@@ -12,19 +12,32 @@ from callboard.actors.protocol.client_messages import (
     Ask,
     AskEnded,
     Cancel,
+    Close,
+    Forked,
     Resumed,
+    SessionClosed,
     SessionOpened,
     Tell,
     TellEnded,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.errors import AgentsChanged, CorruptLog, Fenced, MissingDeps, MisuseError
+from callboard.actors.protocol.errors import (
+    AgentsChanged,
+    CorruptLog,
+    Fenced,
+    MissingDeps,
+    MisuseError,
+    SessionEnded,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey
+from callboard.actors.protocol.upcasters import FORMAT
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
@@ -35,6 +48,7 @@ from callboard.runtime.sessions.resuming import (
     ResumeRules,
     changes,
     check,
+    continuation,
     downtime_ms,
     read_session,
     recorded_of,
@@ -207,3 +221,81 @@ def test_the_time_since_the_last_event_is_never_negative(monkeypatch: pytest.Mon
             Event(2, at, "client", SUPERVISOR, 0, Cancel("")),
         )
         assert downtime_ms(RecordedSession(events)) == left
+
+
+def test_a_continuation_says_what_is_new_and_nothing_else() -> None:
+    recorded = read_back(OPENED)
+    assert continuation(RecordedSession(()), OPENED) is OPENED
+    assert continuation(recorded, OPENED) == Resumed(RULES, format=FORMAT)
+    layer = Layer("runtime")
+    more = replace(
+        OPENED,
+        limits=Limits(max_iterations=3),
+        capacity=("m",),
+        state=APPENDED,
+        files=OTHER,
+        permissions=(layer,),
+    )
+    expected = Resumed(
+        RULES, capacity=("m",), state=(APPENDED[1],), files=OTHER, permissions=(layer,), format=FORMAT,
+        extend_ms=12, left_out_ms=5, host=OPENED.host, profiles=OPENED.profiles, model=OPENED.model,
+    )  # fmt: skip
+    assert continuation(recorded, more, extend_ms=7, left_out_ms=5) == expected
+    whole = continuation(recorded, more, has_limits=True, extend_ms=7, left_out_ms=5)
+    assert whole == replace(expected, limits=more.limits)
+    old = continuation(read_back(replace(OPENED, rules=1)), OPENED, left_out_ms=5)
+    assert old == Resumed(1, extend_ms=5, format=FORMAT)
+
+
+@pytest.mark.parametrize("policy", ["accept", "next_ask"])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_changed_agents_wait_for_the_end_of_a_running_ask_where_that_is_the_policy(
+    policy: Any, is_running: bool
+) -> None:
+    recorded = read_back(OPENED, *([Ask("r", text_json("go"))] if is_running else []))
+    boss = replace(OPENED, host="boss")
+    found = continuation(recorded, boss, policy=policy)
+    assert isinstance(found, Resumed)
+    assert found.host == "boss"
+    assert found.from_next_ask == (is_running and policy == "next_ask")
+
+
+def test_a_closed_session_is_ended_unless_it_is_reopened() -> None:
+    closed = read_back(replace(OPENED, files=None), Close(), SessionClosed())
+    assert closed.is_closed
+    with pytest.raises(SessionEnded, match=f"session {NAME} is closed"):
+        check(NAME, closed, OPENED, ResumeRules("accept", TYPES))
+    check(NAME, closed, OPENED, ResumeRules("accept", TYPES, reopens=True))
+    found = continuation(closed, OPENED)
+    assert isinstance(found, Resumed)
+    assert found.reopens
+
+
+def test_the_agents_of_a_fork_are_those_of_its_first_event() -> None:
+    fork = Forked("origin", 1, "digest", Resumed(RULES, model=ModelSpec("n"), capacity=("m",)))
+    recorded = read_back(OPENED, fork)
+    assert (recorded.model, recorded.capacity) == (ModelSpec("n"), ("m",))
+
+
+def test_the_latest_ask_is_the_one_that_runs_or_the_last_that_ended() -> None:
+    assert read_back(OPENED).last == ""
+    ended = read_back(OPENED, Ask("a", text_json("go")), AskEnded("a", "answered"))
+    assert (ended.running, ended.last, [*ended.ended]) == ("", "a", ["a"])
+    running = read_back(
+        OPENED, Ask("a", text_json("go")), AskEnded("a", "answered"), Ask("b", text_json("go"))
+    )
+    assert (running.running, running.last) == ("b", "b")
+
+
+def test_the_time_of_a_recovery_is_now_and_of_a_fork_that_of_its_last_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(resuming, "recover", lambda *given, **more: asked.append((given[2:], more)))
+    monkeypatch.setattr(resuming, "now_ms", lambda: 77)
+    recorded = read_back(OPENED, Ask("a", text_json("go")))
+    gate: Any = "gate"
+    resuming.recover_session(NAME, recorded, OPENED, gate)
+    resuming.recover_session(NAME, recorded, OPENED, gate, {5}, has_run=False)
+    assert asked == [((77, "gate", None), {"has_run": True}), ((2, "gate", {5}), {"has_run": False})]
+    assert resuming.extension_ms(1.5) == 1_500
