@@ -296,6 +296,9 @@ def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory:
                 CONTEXT: ContextPort,
             }
             assert board.ports[APPROVALS] is session.approval_port
+            tools = board.ports[TOOLS]
+            assert isinstance(tools, ToolPort)
+            assert board.writing == tools.writing
             assert [*starter.models.values()] == [made]
             instances = session.tools.instances
             assert (instances.ended in board.on_agent_end) == has_factory
