@@ -1,12 +1,14 @@
 """The rules of a resume without a runtime: what is read of a log, and which sessions are refused."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.client_messages import (
     RULES,
     Ask,
@@ -27,6 +29,8 @@ from callboard.actors.protocol.errors import (
     CorruptLog,
     Fenced,
     MissingDeps,
+    MissingFiles,
+    MissingType,
     MisuseError,
     SessionEnded,
 )
@@ -35,13 +39,14 @@ from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.upcasters import FORMAT
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.sessions import resuming
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
@@ -299,3 +304,32 @@ def test_the_time_of_a_recovery_is_now_and_of_a_fork_that_of_its_last_event(
     resuming.recover_session(NAME, recorded, OPENED, gate, {5}, has_run=False)
     assert asked == [((77, "gate", None), {"has_run": True}), ((2, "gate", {5}), {"has_run": False})]
     assert resuming.extension_ms(1.5) == 1_500
+
+
+def test_the_rights_of_a_session_are_those_of_all_its_processes() -> None:
+    rights = Rights(Allowed(secrets=("KEY",)))
+    layers = [Layer(by, rights) for by in ("runtime", "session", "agent host")]
+    opened = replace(OPENED, permissions=(layers[0],))
+    more = Resumed(RULES, permissions=(layers[1], layers[2]))
+    recorded = read_back(opened, more)
+    assert recorded.permissions == tuple(layers)
+    found = continuation(recorded, replace(opened, permissions=(*layers, Layer("new", rights))))
+    assert isinstance(found, Resumed)
+    assert found.permissions == (Layer("new", rights),)
+
+
+def test_a_session_with_files_needs_them_again() -> None:
+    with pytest.raises(MissingFiles):
+        check(NAME, read_back(OPENED), OPENED, ResumeRules("accept", TYPES))
+
+
+def test_an_ask_that_ends_with_its_recorded_agents_needs_their_types_as_they_were() -> None:
+    changed = Json(b'{"type":"string"}')
+    profile = Profile("host", "", schema=Json(b'{"type":"object"}'), output_type="mine.Report")
+    opened = replace(OPENED, files=None, profiles=(Json(encode(profile)),))
+    asked = read_back(opened, Ask("r", text_json("go")))
+    for known, is_refused in ((profile.schema, False), (changed, True)):
+        types = SessionTypes({}, "host", (OutputType(known, "mine.Report"),))
+        rules = ResumeRules("next_ask", types, models=("m",), has_deps=True)
+        with pytest.raises(MissingType, match=r"mine\.Report") if is_refused else nullcontext():
+            check(NAME, asked, opened, rules)
