@@ -28,10 +28,11 @@ def change_lines(changes: Sequence[Change], fold: Folding) -> list[Text]:
 
 
 def _lines(one: Change, fold: Folding) -> list[Text]:
+    before, after = fold.pair(_json(one.before), _json(one.after), _VALUE_CHARS)
     return [
         Text(f"  {fold.line(one.path, 200)}", style="bold"),
-        Text(f"    - {fold.line(_json(one.before), _VALUE_CHARS)}", style="red"),
-        Text(f"    + {fold.line(_json(one.after), _VALUE_CHARS)}", style="green"),
+        Text(f"    - {before}", style="red"),
+        Text(f"    + {after}", style="green"),
     ]
 
 
