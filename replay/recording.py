@@ -398,6 +398,6 @@ def _newest(reader: LogReader) -> str:
     known = reader.sessions()
     if not known:
         raise SessionNotFound(
-            "the log holds no session yet; record one with `callboard run` or `callboard demo`"
+            "the log has no sessions yet; record one with `callboard run` or `callboard demo`"
         )
     return known[0].session_id

@@ -82,7 +82,7 @@ def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> in
     if as_json:
         emit_json({"id": wanted, "counted": is_first})
     if not is_first:
-        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+        talk(f"{wanted} has already been answered, has expired or is no longer wanted; nothing was changed")
     elif not was_live:
         session = safe_line(wanted.rpartition("#")[0])
         talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")

@@ -31,7 +31,7 @@ def tell(session: str, address: str, text: str, log: str) -> int:
     try:
         turn = ask_owner(log, TellAgent(session, address, text), int)
     except NoOwner:
-        raise Failure(f"no process that owns {log} listens, so no agent can be told anything", 3) from None
+        raise Failure(f"no process that owns {log} listens, so no agent can be sent a message", 3) from None
     name = safe_line(address, 80)
     talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

@@ -45,7 +45,9 @@ class Http:
     ) -> None:
         self.private = _networks(private)
         if max_bytes <= 0 or timeout_s <= 0 or max_redirects < 0:
-            raise MisuseError("max_bytes and timeout_s are above 0, and max_redirects is not below it")
+            raise MisuseError(
+                "max_bytes and timeout_s must be above 0, and max_redirects must not be negative"
+            )
         self.max_bytes, self.timeout_s, self.max_redirects = max_bytes, timeout_s, max_redirects
         self._verify = verify
         self.resolver: Resolver = resolver or resolved_by_system

@@ -125,7 +125,7 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     """Return what a store gave as a list. Raises MemoryFailed for anything but entries."""
     entries = list(found)
     if not all(isinstance(one, MemoryEntry) for one in entries):
-        raise MemoryFailed("the memory returned something else than entries", "failed")
+        raise MemoryFailed("the memory returned something other than entries", "failed")
     _check_labels(united(*(one.labels for one in entries)))
     return entries
 
