@@ -1,6 +1,6 @@
 """The observer of a runtime: durable events become log records, spans and metrics.
 
-Nothing that it does can fail or hold up a session: whatever goes wrong is counted as dropped.
+It can neither fail nor delay a session: its own failures are counted as dropped telemetry.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from functools import partial
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry.metrics import Measured, measured
 from callboard.runtime.log.telemetry.names import library_version
@@ -78,14 +79,13 @@ class Observer:
 
         board.on_failure = on_failure
 
-    def on_commit(self, seconds: float, events: int) -> None:
-        """Note a commit."""
-        one = Measured(metrics.COMMIT_TIME, (), seconds)
+    def on_commit(self, seconds: float, batch: Sequence[Append]) -> None:
+        """Note a commit of these events."""
         if self._store is not None:
-            self._store.add(one)
+            self._store.add(Measured(metrics.COMMIT_TIME, (), seconds))
         if self._pipe is not None:
-            self._pipe.put(one)
-        self.logs.on_commit(seconds, events)
+            self._pipe.put(Measured(metrics.COMMIT_TIME, (), seconds))
+        self.logs.on_commit(seconds, batch)
 
     def on_spans(self, session: str, spans: Sequence[Span]) -> None:
         """Count and export spans that have ended."""

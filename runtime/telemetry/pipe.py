@@ -2,9 +2,9 @@
 
 Rules
   - `put` never waits: an item that finds the queue full is dropped and counted.
-  - Whatever the consumer raises is counted, and the next item follows.
+  - An error of the consumer is counted, and the next item follows.
   - `flush` waits for all items before it, those in the hands of the consumer too, but no longer than asked.
-  - The thread is a daemon: a consumer that blocks for ever does not keep the process.
+  - The thread is a daemon: a consumer that never returns does not keep the process alive.
 """
 
 import asyncio

@@ -27,8 +27,6 @@ REFUSALS: Final = "callboard.refusals"
 SESSIONS: Final = "callboard.sessions"
 STORE: Final = "callboard.store"
 TELEMETRY: Final = "callboard.telemetry"
-PROGRAMS: Final = "callboard.programs"
-BOARD: Final = "callboard.board"
 
 LOGGERS: Final = MappingProxyType(
     {
@@ -38,13 +36,27 @@ LOGGERS: Final = MappingProxyType(
         TOOLS: "each tool call that failed, or whose effect is unknown: WARNING",
         REFUSALS: "each refusal by a budget: WARNING; by a person, or of a message to an agent: INFO",
         SESSIONS: "each resume and fork: INFO; a session that fails in this process: ERROR",
-        STORE: "a session that another process took over, a slow commit: WARNING; a failed commit: ERROR",
+        STORE: "a session that another process took over, or a slow commit: WARNING",
         TELEMETRY: "an exporter that fails or falls behind, once: WARNING",
-        PROGRAMS: "a program that misbehaves: WARNING; one that crashed: ERROR",
-        BOARD: "a decider that raised, a fault of callboard: ERROR",
     }
 )
-"""Logger -> its records and their levels."""
+"""Logger of events -> its records and their levels."""
+
+OWN_LOGGERS: Final = MappingProxyType(
+    {
+        "callboard.models": "a model adapter that raised: ERROR; a body that cannot be kept: WARNING",
+        "callboard.tools": "a listed tool that is left out: WARNING; a progress callback that raised: DEBUG",
+        "callboard.approvals": "a function that asks people and raised: ERROR",
+        "callboard.programs": "a step that is slow, or a program that does not end: WARNING",
+        "callboard.histories": "a history that had to be repaired: WARNING",
+        "callboard.mcp": "a server, or an entry of its file, that is left out: WARNING",
+        "callboard.ports": "work that does not end when it is cancelled: WARNING",
+        "callboard.control": "a process that commands cannot reach: ERROR",
+        "callboard.removal": "deleted sessions that cannot be removed: ERROR",
+        "callboard.board": "a decider that raised, which is a fault of callboard: ERROR",
+    }
+)
+"""Logger -> the faults of code in this process that it tells of, with the words of exceptions."""
 
 _SHOWN: Final = 200  # characters of foreign text, such as an error code
 _TEXT: Final = 2_000  # characters of content, if it is asked for

@@ -1,4 +1,4 @@
-"""A runtime that is watched: what its sessions do is seen, and nobody who looks holds them up."""
+"""A runtime that is observed: its sessions are seen, and never delayed by those who look."""
 
 import asyncio
 import io
@@ -13,14 +13,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from callboard import Agent, ModelRequest, Reply, Runtime, ScriptedModel, say
+from callboard import Agent, ModelRequest, OpenTelemetry, Reply, Runtime, ScriptedModel, say
 from callboard.errors import MisuseError, SessionDetached, SessionFailed
 from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.telemetry import names, records
 from callboard.runtime.telemetry import observer
-from callboard.telemetry import OpenTelemetry
 from tests.runtime.log.slow_log import SlowLog
 from tests.runtime.telemetry.sessions import HOST, SECRET_WORDS, model, run
 from tests.runtime.telemetry.test_log_writer import alone

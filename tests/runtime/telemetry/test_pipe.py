@@ -23,7 +23,7 @@ def test_items_are_consumed_in_order_on_another_thread() -> None:
     pipe.close()
 
 
-def test_a_consumer_that_blocks_holds_up_nobody_and_what_finds_no_room_is_counted_and_said_once() -> None:
+def test_a_consumer_that_blocks_delays_no_caller_and_dropped_items_are_counted_and_reported_once() -> None:
     gate, troubles, seen = threading.Event(), list[str](), list[int]()
 
     def consume(item: int) -> None:
