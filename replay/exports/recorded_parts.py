@@ -92,7 +92,7 @@ class _Reader:
         self._moments: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         body = event.body
         self._programs.take(event)
         match body:

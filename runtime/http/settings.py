@@ -53,7 +53,7 @@ class Http:
         self.resolver: Resolver = resolver or resolved_by_system
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return the one TLS context of all requests; blocks for some 20 ms when it is made."""
+        """Return the one TLS context of all requests; creating it blocks for some 20 ms."""
         # Not for each request: it reads all certificates. Two threads may make two, and one is kept.
         if self._verify is None:
             import httpx2  # of an extra
