@@ -62,7 +62,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     """
 
     max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None
-    max_iterations: Annotated[Count, Bound("turns or questions of a program; of the host, per ask", 30)] = None
+    max_iterations: Annotated[Count, Bound("turns or questions of a program; of a host, per ask", 30)] = None
     max_children: Annotated[Count, Bound("copies in one turn; for a program, live copies", 32, True)] = None
     max_agents: Annotated[Count, Bound("agents of one session, including the host", 1_000)] = None
     max_parallel_calls: Annotated[Count, Bound("model calls in flight in one session", 64)] = None

@@ -216,7 +216,7 @@ def test_a_board_that_stands_still_takes_answers_and_one_that_is_cut_off_takes_n
 
 def test_what_was_decided_before_a_board_stands_still_is_posted_and_nothing_after_a_failure() -> None:
     async def run() -> None:
-        async with boards(MemoryLog()) as (board, world):
+        async with boards(MemoryLog()) as (board, _):
             closed: list[str] = []
             board.clock.close = lambda: closed.append("clock")  # type: ignore[method-assign]  # on purpose
             before, at = board.seq, board._at
