@@ -182,7 +182,7 @@ class Runtime(Operations, Forks):
         await self.aclose()
 
     async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
-        """Detach every session, then close the models that were used, then the log.
+        """Detach every session, and then close the models that were used and the log.
 
         grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
         instead, their running asks first; a closed session needs `reopen`. Sleeping ones sleep on.
@@ -251,7 +251,7 @@ class Runtime(Operations, Forks):
     async def run(
         self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
     ) -> Outcome[Any]:
-        """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
+        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_for(agent, prompt)
         starter = self._started()

@@ -73,7 +73,7 @@ class SpanFold:
         self._links: tuple[Link, ...] = ()
 
     def add(self, event: Event) -> tuple[Span, ...]:
-        """Take the next event in. Return the spans that it completes, children before their parents."""
+        """Add the next event. Return the spans that it completes, children before their parents."""
         handler = _HANDLERS.get(type(event.body))
         return handler(self, event, event.body) if handler is not None else ()
 
