@@ -2,7 +2,7 @@
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -175,14 +175,16 @@ class Operations(ABC):
         self,
         *,
         older_than: timedelta,
-        status: SessionStatus | None = "closed",
+        status: SessionStatus | Collection[SessionStatus] | None = "closed",
         tag: str | None = None,
     ) -> int:
         """Delete the sessions without an event for `older_than`. Return their number.
 
         A session and its forks go together, once all of them are old.
 
-        status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
+        status: `"closed"`; `"open"` for idle conversations; `"unfinished"` for asks without an outcome;
+        several of these, as in `("closed", "open")`; None for all. Sessions that run here stay, and sleeping
+        ones go.
         """
         self._usable()
         return await self._catalog.prune(older_than, status, tag)

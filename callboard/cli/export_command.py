@@ -51,17 +51,17 @@ def export_sessions(
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
-    With --format db the result is a log in one file. It is whole even while another process writes its
-    origin, so use it to back a log up. A copy by other means lacks the events in FILE-wal and is refused.
+    With --format db the result is a log in one file. It is complete even while another process writes to the
+    original, so use it for backups. A copy made by other means lacks the events in FILE-wal and is refused.
 
-    With jsonl every event is a line, and its body is the text that the log has. So the digests can be
-    computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
-    which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
-    is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
-    session is one page for a browser, as `callboard ui` opens it; with --beside the page has two.
+    With jsonl every event is a line, and its body is the text in the log, so the digests can be computed from
+    the file and `callboard import` can put it back into a log. With --parsed bodies are objects, which suits
+    jq. With json a session is one document. Digests are checked, and a damaged session is not exported. A
+    copy of an encrypted log is encrypted; jsonl, json and html are not. With html a session is one page for a
+    browser, as `callboard ui` opens it; with --beside the page has two.
 
-    With pytest a session is a test that replays it strictly, and its recording beside it: commit both. With
-    scenario it is a Python file for `callboard explore`. docs/record-tests.md tells more.
+    With pytest a session is a test that replays it strictly, with its recording in a file beside it: commit
+    both. With scenario it is a Python file for `callboard explore`. docs/record-tests.md has the details.
 
     With otlp the asks, agents, model calls and tool calls are spans, with the ids that a live runtime gives
     them (docs/watch.md). Send the file to the /v1/traces of a collector.
@@ -69,7 +69,7 @@ def export_sessions(
     \b
     Examples:
       callboard export 2026 -o session.jsonl
-      callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
+      callboard export --parsed | jq 'select(.kind == "CallTool") | .body'
       callboard export --all --format db -o backup.db
       callboard export 2026 --format html -o session.html
       callboard export 2026 --format pytest --with survey:host -o test_survey.py

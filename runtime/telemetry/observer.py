@@ -50,7 +50,7 @@ class Observer:
             self._pipe = Pipe(self._export, partial(self.logs.once, "%s"))
 
     async def aclose(self) -> None:
-        """Export what is left, for two seconds at most."""
+        """Export the rest, for two seconds at most."""
         pipe, export, self._pipe, self._export = self._pipe, self._export, None, None
         if pipe is not None and export is not None:
             if not await pipe.flush(FLUSH_S, export.flush):
@@ -60,7 +60,7 @@ class Observer:
     # --- sessions -----------------------------------------------------------------
 
     def recall(self, session: str, events: Sequence[Event]) -> None:
-        """Note the events that a session has already, before `watch`: what is open in them may end now."""
+        """Note the events that a session has already, before `watch`: operations that are open may end now."""
         self._recalled[session] = events
 
     def watch(self, board: Board) -> None:

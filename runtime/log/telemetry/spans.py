@@ -29,8 +29,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that has ended.
 
     trace: the seq of its `Ask`. parent: the seq of the span above it, 0 for none.
-    begun, ended: its first and its last event. `ended` is None if the end of an ask cut it off, or if it has
-    no end in the log.
+    begun, ended: its first and its last event. `ended` stays empty if the end of an ask cut it off, or if it
+    has no end in the log.
     end_ms: in milliseconds since 1970 UTC. name: of the host, agent, model or tool.
     agent, profile: the address and the name of its agent. ending: the kind of end of an ask or agent, empty
     for others. error: the type of its failure, empty for none.
