@@ -60,7 +60,7 @@ class Observer:
     # --- sessions -----------------------------------------------------------------
 
     def recall(self, session: str, events: Sequence[Event]) -> None:
-        """Note the events that a session has already, before `watch`: operations that are open may end now."""
+        """Note the events that a session has already, before `watch`: open operations may end now."""
         self._recalled[session] = events
 
     def watch(self, board: Board) -> None:
