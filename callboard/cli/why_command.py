@@ -106,6 +106,8 @@ def _first_words(found: Why) -> str:
     first = found.source[-1]
     place = call_name(first)
     where = f"event {first.seq}" + f", {place}" * bool(place)
+    if found.also_in:  # no place may look like the only one
+        where += f", one of {len(found.also_in) + 1} places that hold it"
     match first.body:
         case ModelReplied():
             return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"

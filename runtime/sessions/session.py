@@ -311,7 +311,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         of a later agent, limits the events to that agent's as well.
         A reader that falls 1 MiB behind gets a `StreamCut` and its end; it never holds up the session. The
         stream ends with the session, or when that is detached. Raises MisuseError for another `after` than
-        an event of this session, or an `of` that is no address; reading it raises SessionFailed if the
+        an event of this session, or an `of` that is not an address; reading it raises SessionFailed if the
         session fails.
         """
         self.check_loop()

@@ -247,7 +247,7 @@ async def _items_of(
 
 
 def check_after(session_id: str, after: int | None, seq: int) -> None:
-    """Refuse an `after` that is no event of a session, which ends at this seq. Raises MisuseError."""
+    """Refuse an `after` that is not an event of a session, which ends at this seq. Raises MisuseError."""
     if after is None:
         return
     if not isinstance(after, int) or isinstance(after, bool) or after < 0:

@@ -275,7 +275,7 @@ def test_an_approver_that_is_no_longer_needed_is_looked_at(ends: str) -> None:
         assert desk.shown[0].approve() is True
         await passes()
         assert [one.verdict for one in desk.given] == ["approved"]
-        gc.collect()  # an exception that nobody looked at is told when its task goes
+        gc.collect(1)  # an exception that nobody looked at is told when its task goes
 
     assert run(work) == []
 

@@ -66,6 +66,7 @@ def test_it_stops_after_the_present_step() -> None:
         assert task is not None
         await remover.aclose()
         assert task.cancelled()
+        assert task.get_name() == "callboard remover"
         assert remover._task is None
         left = log.steps
         assert 0 < left < 1_000

@@ -124,7 +124,7 @@ def test_an_outcome_is_given_once_and_one_that_cannot_be_made_is_silent() -> Non
         session._last = asyncio.get_running_loop().create_future()
         session._settle("r")
         session._last = asyncio.get_running_loop().create_future()
-        gc.collect()
+        gc.collect(1)
 
     run(body, MODEL)
     assert said == []

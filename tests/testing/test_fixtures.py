@@ -13,7 +13,7 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.usage import Need
 from callboard.replay.recording import Recording
 from callboard.runtime.log.opening import open_log
-from callboard.testing.recorded import load_recording
+from callboard.testing.fixtures import load_recording
 from callboard.testing.storing import recording_of, store
 from tests.golden import golden
 from tests.replay.changed.sessions import record

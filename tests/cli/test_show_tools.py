@@ -3,7 +3,7 @@ import json
 import pytest
 from rich.cells import cell_len
 
-from callboard.cli import tools_view
+from callboard.cli import show_command
 from callboard.cli.output import WIDE
 from callboard.replay.tool_figures import tool_usage
 from tests.cli.conftest import Callboard
@@ -48,8 +48,8 @@ LONG = "look_up_the_regulations_of_the_whole_country"
 def test_a_long_name_is_cut_only_where_the_terminal_is_narrow(
     width: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools_view, "width_of_stdout", lambda: width)
+    monkeypatch.setattr(show_command, "width_of_stdout", lambda: width)
     figures = tool_usage([]).total._replace(calls=1_000, tokens_out_estimated=30_000)
-    heading, row = tools_view._table("TOOL", {LONG: figures})
+    heading, row = show_command._table("TOOL", {LONG: figures})
     assert row.plain.split()[0] == name
     assert max(cell_len(heading.plain), cell_len(row.plain)) <= min(width, 100)
