@@ -111,7 +111,7 @@ class Pipe(Generic[T]):
                 self._on_trouble("telemetry is dropped, since its exporter is slower than the sessions")
             try:
                 item() if callable(item) else self._consume(item)
-            except Exception as error:
+            except BaseException as error:  # SystemExit too, which would end the thread
                 self.failed += 1
                 if not told_failure:
                     told_failure = True

@@ -67,7 +67,7 @@ def test_a_consumer_that_raises_is_counted_and_said_once_and_the_next_item_follo
 
     def consume(item: int) -> None:
         if item % 2:
-            raise ValueError("https://token@collector")
+            raise (ValueError if item % 4 == 1 else SystemExit)("https://token@collector")
         seen.append(item)
 
     pipe = Pipe(consume, troubles.append)
