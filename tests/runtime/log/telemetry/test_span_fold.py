@@ -168,6 +168,20 @@ def test_an_ask_beside_a_running_one_has_a_trace_of_its_own() -> None:
     assert (left.trace, left.status, left.end_ms) == (1, "unfinished", 30)
 
 
+def test_a_fork_in_the_middle_of_an_ask_links_that_ask_and_no_later_one() -> None:
+    text, fork = Json(b'"x"'), Forked("origin", 1, "", Resumed(2), host="host", is_running=True)
+    spans = spans_of(
+        [
+            Event(1, 10, "client", "supervisor", 0, Ask("a", text)),
+            Event(2, 20, "client", "supervisor", 0, fork),
+            Event(3, 30, "supervisor", "client", 2, AskEnded("a", "answered")),
+            Event(4, 40, "client", "supervisor", 0, Ask("b", text)),
+            Event(5, 50, "supervisor", "client", 4, AskEnded("b", "answered")),
+        ]
+    )
+    assert [one.links for one in spans] == [(Link("fork", 1, 1, "origin"),), ()]
+
+
 def begun(*more: Event) -> list[Event]:
     """Return the events of an ask up to a model call, and more."""
     text = Json(b'"x"')
