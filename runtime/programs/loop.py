@@ -157,7 +157,7 @@ class ProgramLoop(_Base):
             left -= 1
             if left < 0:
                 raise EndlessStep(
-                    "the step does not come to rest: it waits in a loop for nothing but itself, as with "
+                    "the step never ends: it loops without waiting for anything, as with "
                     "asyncio.sleep(0); wait for an ask or for a time, as with ctx.sleep(1)"
                 )
         return left

@@ -84,7 +84,7 @@ def test_equal_bodies_and_values_do_not_look_alike(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [(None, "is encrypted: give the key"), (b"x" * 32, "another key; give that one")]
+    ("key", "said"), [(None, "is encrypted: pass the key"), (b"x" * 32, "another key; pass that one")]
 )
 def test_a_lost_or_wrong_key_is_a_clear_error_for_everybody(path: Path, key: bytes | None, said: str) -> None:
     with pytest.raises(WrongKey, match=said):

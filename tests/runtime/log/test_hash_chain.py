@@ -200,8 +200,8 @@ def test_a_key_is_recognised_without_being_stored() -> None:
     HashChain(b"key").check_key(kept, "here")
     HashChain().check_key("", "here")
     for chain, there, said in (
-        (HashChain(), kept, "made with a digest key; give that key"),
-        (HashChain(b"other"), kept, "made with another digest key; give that key"),
+        (HashChain(), kept, "created with a digest key; pass that key"),
+        (HashChain(b"other"), kept, "created with another digest key; pass that key"),
         (HashChain(b"key"), "", "made without a digest key; leave the key out"),
     ):
         with pytest.raises(MisuseError, match=said):

@@ -17,7 +17,7 @@ END = Head(7, b"end")
 
 
 class Sleeper(SessionSleep):
-    """A session of which nothing but its sleep is there. done: what it had done, in order."""
+    """A session of which nothing but its sleep is there. done: its actions, in order."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []

@@ -398,7 +398,7 @@ def test_a_wal_that_is_damaged_before_its_end_is_told(path: Path) -> None:
         content = bytearray(wal.read_bytes())
         content[32 + 24 + 100] ^= 0xFF
         wal.write_bytes(content)
-        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits behind that cannot"):
+        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits after that cannot"):
             reader.check_wal()
 
 
