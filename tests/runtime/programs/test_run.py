@@ -772,3 +772,20 @@ def test_a_run_counts_what_is_left_out_from_its_first_step() -> None:
     ending = run.step((), T0 + 1_300, left_out_ms=1_000).ending
     assert ending is not None
     assert ending.text == "slept"
+
+
+def test_a_run_whose_step_never_rests_is_over_at_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.runtime.programs.run.CALLBACKS_MAX", 20)
+    rounds: list[int] = []
+
+    async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:  # noqa: ASYNC110  # the subject of this test
+            rounds.append(1)
+            await asyncio.sleep(0)
+
+    run = started(spinning)
+    with pytest.raises(ProgramCrashed, match="does not come to rest"):
+        run.step((), T0)
+    assert run.is_over
+    assert len(rounds) < 100
+    assert run._task is None
