@@ -1,10 +1,10 @@
 """A session: one conversation with a host agent, one stream in the log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionClosed, TellEnded
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
@@ -12,6 +12,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name, limits_of, refuse_unpriced
+from callboard.runtime.agent_types import Deps_contra, Out_co
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.contracts import Prompt
@@ -20,7 +21,7 @@ from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.call_options import AskOptions, OnCancel
+from callboard.runtime.sessions.call_options import AskOptions, JsonSchema, OnCancel
 from callboard.runtime.sessions.detaching import (
     Callers,
     ProcessLife,
@@ -39,13 +40,16 @@ from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
 
+if TYPE_CHECKING:
+    from callboard.runtime.agent_types import Untyped
+
 T = TypeVar("T")
 
 
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(SessionTells, SessionApprovals, SessionInputs):
+class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra, Out_co]):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -108,21 +112,22 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
 
     @overload
     async def ask(
-        self, prompt: Prompt, *, output_schema: type[T], **options: Unpack[AskOptions]
+        self, prompt: Prompt, *, output_schema: type[T], **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome[T]: ...
 
     @overload
     async def ask(
-        self,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[AskOptions],
+        self, prompt: Prompt, *, output_schema: None = None, **options: Unpack[AskOptions[Deps_contra]]
+    ) -> Outcome[Out_co]: ...
+
+    @overload
+    async def ask(
+        self, prompt: Prompt, *, output_schema: JsonSchema | None, **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome: ...
 
     @overload
     async def ask(
-        self, prompt: Prompt, *, output_schema: object, **options: Unpack[AskOptions]
+        self, prompt: Prompt, *, output_schema: "Untyped", **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome[Any]: ...
 
     async def ask(
@@ -133,7 +138,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         limits: Limits | None = None,
         request_id: str | None = None,
         on_cancel: OnCancel = "cancel",
-        deps: object = None,
+        deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> Outcome[Any]:
         """Give the host a prompt and wait for the outcome, which is durable by then.
@@ -166,7 +171,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         output_schema: object = None,
         limits: Limits | None = None,
         request_id: str | None = None,
-        deps: object = None,
+        deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> str:
         """Begin an ask and return its request id, once it is durable; `await session.outcome` for the rest.
