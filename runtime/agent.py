@@ -184,7 +184,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         try:
             made = make()
             if not isinstance(made, Agent):
-                raise TypeError(f"it returned {made!r:.80}, which is no Agent")
+                raise TypeError(f"it returned {made!r:.80}, which is not an Agent")
             made.profile()
         except Exception as error:  # of the user's function
             why = f"the factory {name_of(make)} failed: {failure_text(error)}"
@@ -300,7 +300,7 @@ def _is_factory(one: object) -> bool:
 def roster(host: Agent) -> dict[str, Agent]:
     """Return the host and every agent that it can reach, by name. Raises InvalidAgent, MisuseError."""
     if not isinstance(host, Agent):
-        raise MisuseError(f'{host!r:.80} is no Agent; make one, as in Agent("host", instructions=...)')
+        raise MisuseError(f'{host!r:.80} is not an Agent; make one, as in Agent("host", instructions=...)')
     found: dict[str, Agent] = {}
     tools: list[Tool] = []
     ahead = [host]

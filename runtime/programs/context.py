@@ -71,8 +71,8 @@ class Roster(Protocol):
 class ProgramState:
     """The shared state as a program reads it: `ctx.state["key"]`, and nothing else.
 
-    The log keeps the values that a step has read, for its re-execution. So this is no mapping: to go through
-    all keys would put the whole state into the log.
+    The log keeps the values that a step has read, for its re-execution. Therefore this is not a mapping,
+    because going through all keys would put the whole state into the log.
     """
 
     __slots__ = ("_run",)
@@ -86,7 +86,7 @@ class ProgramState:
     def __getitem__(self, key: str) -> Any:
         """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
         if not is_key_name(key):  # it cannot be declared, and the log may not be able to hold it
-            raise KeyError(f"{key!r:.80} is no name of a state key")
+            raise KeyError(f"{key!r:.80} is not a name of a state key")
         return msgspec.json.decode(self._run.state_of(key))
 
 
@@ -294,7 +294,7 @@ class ProgramContext:
         text: the reason, the `detail` of the outcome, up to 10,000 characters. kind: of the outcome, where
         another one than `failed` says more: `iteration_cap`, `budget`, `deadline`, `empty`, `no_report`,
         `model_error`, `model_refused`, `context_full`.
-        Raises MisuseError for any other kind, and for a reason that is no text or empty.
+        Raises MisuseError for any other kind, and for a reason that is not text or empty.
         """
         if not isinstance(text, str) or not text.strip():
             raise MisuseError(f"ctx.fail({text!r:.80}): give the reason, as a text")

@@ -216,7 +216,8 @@ def program(
 def _check_function(name: str, function: object) -> None:
     if not inspect.iscoroutinefunction(function):
         raise InvalidAgent(
-            f"program {name!r}: {function!r:.100} is no async function; write `async def {name}(ctx, prompt)`"
+            f"program {name!r}: {function!r:.100} is not an async function; write "
+            f"`async def {name}(ctx, prompt)`"
         )
     try:
         inspect.signature(function).bind(None, "")
