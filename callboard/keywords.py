@@ -17,6 +17,8 @@ from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
+from callboard.actors.protocol.near_names import unknown_argument
+
 _HAS_OPTIONS: Final = inspect.CO_VARKEYWORDS
 _done: Final[set[type]] = set()
 
@@ -24,7 +26,7 @@ _done: Final[set[type]] = set()
 def checked(value: object) -> object:
     """Return a public function with the check. A class keeps its identity: its methods get the check."""
     if isinstance(value, FunctionType):
-        return _checked(value, f"{value.__name__}()")
+        return _checked(value, value.__name__)
     if isinstance(value, type):
         for cls in _own_bases(value):
             _check_methods(cls)
@@ -43,7 +45,7 @@ def _check_methods(cls: type) -> None:
     _done.add(cls)
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and (name == "__init__" or name[0] != "_"):
-            label = f"{cls.__name__}()" if name == "__init__" else f"{cls.__name__}.{name}()"
+            label = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
             setattr(cls, name, _checked(member, label))
 
 
@@ -56,7 +58,7 @@ def _checked(function: FunctionType, label: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         if named and not accepts(named):
-            raise TypeError(_unknown(label, known, next(name for name in named if name not in known)))
+            raise unknown_argument(label, next(name for name in named if name not in known), known)
         return function(*args, **named)
 
     if inspect.iscoroutinefunction(function):
@@ -78,13 +80,6 @@ def known_names(function: FunctionType) -> dict[str, None]:
             return {}
         names |= dict.fromkeys(fields)
     return names
-
-
-def _unknown(label: str, known: dict[str, None], name: str) -> str:
-    from callboard.runtime.models.near_names import near_names
-
-    near = near_names(name, known) or f"; there are: {', '.join(known)}"
-    return f"{label} has no argument {name!r}{near}"
 
 
 def _mark_as_coroutine_function(call: Callable[..., Any]) -> None:

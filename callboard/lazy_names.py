@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TypeAlias
 
-from callboard.keywords import checked
-
 Homes: TypeAlias = Mapping[str, tuple[str, ...]]
 """Module, without the leading `callboard.`, to the public names it defines."""
 
@@ -41,6 +39,9 @@ def lazy_names(
         if name not in found:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # As `from home import name`, which finds a submodule that is not loaded yet; import_module does not.
+        # Imported here: the bare `import callboard` loads nothing else.
+        from callboard.keywords import checked
+
         value = checked(getattr(__import__(found[name], fromlist=[name]), name))
         vars(sys.modules[package])[name] = value
         return value

@@ -15,39 +15,33 @@ from callboard.testing import explore
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "arguments", "wrong", "said"),
     [
-        (
-            lambda: Agent("a", instruction=""),
-            "Agent() has no argument 'instruction'; did you mean 'instructions'?",
-        ),
-        (lambda: Runtime(modle=None), "Runtime() has no argument 'modle'; did you mean 'model'?"),
-        (lambda: tool(efect="read"), "tool() has no argument 'efect'; did you mean 'effect'?"),
-        (lambda: program(modell=""), "program() has no argument 'modell'; did you mean 'model' or 'models'?"),
-        (lambda: explore(Agent("a"), run=3), "explore() has no argument 'run'; did you mean 'runs'?"),
-        (lambda: ToolContext(adress=""), "ToolContext() has no argument 'adress'; did you mean 'address'?"),
-        (lambda: Limits(token=3), "Limits() has no argument 'token'; did you mean 'tokens'?"),
-        (lambda: Capacity(call=3), "Capacity() has no argument 'call'; did you mean 'calls'?"),
-        (lambda: Prices(1, 2, tier=()), "Prices() has no argument 'tier'; did you mean 'tiers'?"),
-        (lambda: Allowed(tool=()), "Allowed() has no argument 'tool'; did you mean 'tools'?"),
-        (
-            lambda: ScriptedModel([], zzz=1),
-            "ScriptedModel() has no argument 'zzz'; there are: script, name,",
-        ),
+        (Agent, ("a",), "instruction", "Agent() has no argument 'instruction'; did you mean 'instructions'?"),
+        (Runtime, (), "modle", "Runtime() has no argument 'modle'; did you mean 'model'?"),
+        (tool, (), "efect", "tool() has no argument 'efect'; did you mean 'effect'?"),
+        (program, (), "modell", "program() has no argument 'modell'; did you mean 'model'"),
+        (explore, (Agent("a"),), "run", "explore() has no argument 'run'; did you mean 'runs'?"),
+        (ToolContext, (), "adress", "ToolContext() has no argument 'adress'; did you mean 'address'?"),
+        (Limits, (), "token", "Limits() has no argument 'token'; did you mean 'tokens'?"),
+        (Capacity, (), "call", "Capacity() has no argument 'call'; did you mean 'calls'?"),
+        (Prices, (1, 2), "tier", "Prices() has no argument 'tier'; did you mean 'tiers'?"),
+        (Allowed, (), "tool", "Allowed() has no argument 'tool'; did you mean 'tools'?"),
+        (ScriptedModel, ([],), "zzz", "ScriptedModel() has no argument 'zzz'; there are: script, name,"),
     ],
 )
-def test_an_unknown_argument_is_refused_with_the_nearest_name(call: Any, said: str) -> None:
+def test_an_unknown_argument_is_refused_with_the_nearest_name(
+    call: Any, arguments: tuple[object, ...], wrong: str, said: str
+) -> None:
     with pytest.raises(TypeError) as error:
-        call()
+        call(*arguments, **{wrong: None})
     assert str(error.value).startswith(said)
 
 
 def test_methods_and_those_of_base_classes_have_it_and_so_have_options_of_a_typed_dict() -> None:
     async def work() -> None:
         async with Runtime(":memory:", model=ScriptedModel(["a"])) as runtime:
-            with pytest.raises(
-                TypeError, match=r"Running.run\(\) has no argument 'dep'; did you mean 'deps'"
-            ):
+            with pytest.raises(TypeError, match=r"run\(\) has no argument 'dep'; did you mean 'deps'"):
                 await runtime.run(Agent("a"), "go", dep=3)  # type: ignore[call-overload]  # what is refused
             session = await runtime.open(Agent("a"))
             with pytest.raises(TypeError, match=r"Session.ask\(\) has no argument 'request'"):
@@ -69,7 +63,7 @@ def test_a_function_that_takes_any_keyword_is_left_alone() -> None:
     def any_keyword(a: int, **more: object) -> None: ...
     def by_place(a: int, /) -> None: ...
 
-    assert known_names(any_keyword) == {}  # type: ignore[arg-type]  # mypy knows no FunctionType here
+    assert known_names(any_keyword) == {}  # type: ignore[arg-type]  # mypy knows it as a Callable
     assert checked(any_keyword) is any_keyword
     assert checked(by_place) is by_place
     assert checked(3) == 3
