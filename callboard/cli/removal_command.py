@@ -102,7 +102,7 @@ def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
 
 def _delete_old(log: str, before_ms: int, statuses: Sequence[str], tag: str | None, yes: bool) -> None:
     """Delete the sessions without an event since a moment. before_ms: milliseconds since 1970."""
-    wanted = None if "any" in statuses else cast("tuple[SessionStatus, ...]", statuses)
+    wanted = None if "any" in statuses else tuple(one for one in STATUSES if one in statuses)
     queries = queries_of(wanted, tag)
     with open_reader(log) as reader:
         rows = reader.sessions()
