@@ -191,14 +191,14 @@ class Runtime(Operations, Forks, Running):
             return  # a forked child: sessions, models and log belong to its parent's loop
         sessions = self._live.of(self._life)
         for session in sessions:
-            session.check_loop()
+            session._check_loop()
         self._life.is_ending = True
         starter, self._starter = self._starter, None
         if starter is not None:
             starter.is_closed = True  # a session that is being opened would not be detached any more
         grace = Grace(seconds("grace_s", grace_s))
         leaves = [
-            session.close if cancel and not session.is_asleep else partial(session.detach_within, grace)
+            session.close if cancel and not session._is_asleep else partial(session._detach_within, grace)
             for session in sessions
         ]
         work = asyncio.get_running_loop().create_task(self._close(leaves, starter))

@@ -166,3 +166,11 @@ def test_a_name_that_is_not_public_is_an_error_for_type_checkers_too() -> None:
         _ = callboard.nonsense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # under test
     with pytest.raises(AttributeError, match=r"module 'callboard\.testing' has no attribute 'nonsense'"):
         _ = callboard.testing.nonsense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # under test
+
+
+def test_a_session_shows_the_members_that_its_users_need_and_no_other() -> None:
+    shown = {name for name in dir(Session) if not name.startswith("_")}
+    asks = {"ask", "submit", "cancel", "outcome", "activity", "id", "tell"}
+    looks = {"events", "stream", "text", "progress", "state"}
+    rights = {"approvals", "approve", "deny", "open_approvals", "permissions", "revoke", "set_tools"}
+    assert shown == asks | looks | rights | {"close", "detach"}

@@ -89,7 +89,7 @@ def test_a_session_that_goes_on_elsewhere_ends_its_open_spans_there_and_no_span_
         async with Runtime(log, telemetry=OpenTelemetry(first)) as runtime:
             session = await runtime.open(Agent("host", model=stuck), session_id="one")
             asked = asyncio.create_task(session.ask("Begin."))
-            await until(lambda: any(session.open_requests()))
+            await until(lambda: any(session._open_requests()))
             await session.detach(0)
             with pytest.raises(SessionDetached):
                 await asked
