@@ -114,7 +114,7 @@ class ModelRequest:
         """Decode the conversation into Python values, which belong to the caller.
 
         Each message has `role` (user, assistant, or system for a change of the tools) and `content`: a text,
-        or a list of blocks with a `type` (docs/policies.md).
+        or a list of blocks with a `type` (docs/shapes.md).
         """
         return decoded(self.messages)
 
