@@ -147,7 +147,7 @@ class ForkStarter(ABC):
         """Continue a recovered fork, with its recorded answers before its ports. stored: see `restore`."""
         questions = self._questions(session, board, found)
         playback = play_back(session, board, recorded.events[-1].at, past.playback, questions)
-        session.remember(recorded, is_closing(recovered))
+        session._remember(recorded, is_closing(recovered))
         board.restore(recovered, stored)
         hold_open(board, past.answered, playback, {start.request.seq for start in recovered.starts})
         playback.schedule()

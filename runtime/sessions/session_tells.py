@@ -42,11 +42,11 @@ class SessionTells(SessionLife):
         loop, SessionEnded after the end, SessionDetached if this process leaves the session, SessionFailed if
         the log cannot be written.
         """
-        self.check_loop()
+        self._check_loop()
         name = checked_name("request_id", request_id or "") or new_request_id()
         if name not in self._tells:
             body = Tell(name, _address(address), _text(text), labels_of(labels))
-            self.stay()
+            self._stay()
             await self._awake()
             self._submit_tell(body)
         ended = await asyncio.shield(self._tells[name])
@@ -57,12 +57,12 @@ class SessionTells(SessionLife):
     def _submit_tell(self, body: Tell) -> None:
         if body.request_id in self._tells:  # by another caller, while this one waited for the session
             return
-        self.check_open()
+        self._check_open()
         self._board.secrets.refuse_in("request_id", body.request_id)
         self._tells[body.request_id] = self._loop.create_future()
         self._board.submit_for_client(body)
 
-    def remember_tells(self, tells: Mapping[str, TellEnded | None]) -> None:
+    def _remember_tells(self, tells: Mapping[str, TellEnded | None]) -> None:
         """Take over the words of an earlier process, by request id; None for those without an end."""
         for name, ended in tells.items():
             future = self._tells.setdefault(name, self._loop.create_future())
