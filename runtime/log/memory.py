@@ -14,6 +14,7 @@ from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.memory_spending import MemorySpending
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
@@ -87,6 +88,7 @@ class MemoryLog(EventLog):
         self._made = 0
         self._size = 0
         self._reader = MemoryReader(self)
+        self.spending = MemorySpending()
 
     async def open(self) -> None:
         self._is_open = True
@@ -160,6 +162,7 @@ class MemoryLog(EventLog):
         forks = self._forks(session_id)
         if forks and not keep_forks:
             raise has_forks(session_id, tuple(forks))
+        await self.spending.hand_over(session_id, session.epoch + 1, (), (), max(1, session.row.last_ms))
         return self._take_out(session)
 
     def _forks(self, session_id: str) -> dict[str, int]:
@@ -229,6 +232,7 @@ class MemoryLog(EventLog):
         session.rows += rows
         session.head = sealing.head(session.head)
         session.note(part.events)
+        self.spending.apply(part.spending)
         self._size += sum(map(len, rows))
         return session.head
 

@@ -42,7 +42,7 @@ from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.admitted_groups import admitted_groups
 from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
-from callboard.runtime.sessions.port_protocol import Port, TimerPort
+from callboard.runtime.sessions.port_protocol import Port, SpendingPort, TimerPort
 from callboard.runtime.sessions.secret_inputs import SecretInputs
 from callboard.runtime.sessions.session_deps import SessionDeps
 
@@ -70,6 +70,7 @@ class Board:
         self.admits: Callable[[Start], bool] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
+        self.spending: SpendingPort | None = None
         self.writing: Callable[[], set[asyncio.Task[Any]]] = set
         self.waits: Diverged | None = None  # for its code
         self.on_agent_end: list[Callable[[str], None]] = []
@@ -161,13 +162,22 @@ class Board:
         try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
-                self._writer.stage(self.session_id, self._epoch, events)
+                self._stage(events)
                 self._note(events)
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
         if self.on_published is not None:
             self.on_published()
+
+    def _stage(self, events: Sequence[Event]) -> None:
+        """Hand events to the writer, with the changes that they make to the spending of budgets."""
+        if self.spending is None:
+            self._writer.stage(self.session_id, self._epoch, events)
+            return
+        changes = self.spending.take(events)
+        self._writer.stage(self.session_id, self._epoch, events, changes)
+        self.spending.settle(changes)
 
     def _fail_stop(self, error: BaseException) -> None:
         """Fail the session in this process. Raise an error again that is not an Exception."""
@@ -206,7 +216,9 @@ class Board:
         self._at = recovered.posted[-1].at
         try:
             if stored is None:
-                self._writer.stage(self.session_id, self._epoch, recovered.posted)
+                self._stage(recovered.posted)
+            elif self.spending is not None:
+                self.spending.take(recovered.posted)
             self._note(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:

@@ -242,6 +242,7 @@ class Scenario:
     stateful: StatefulTool | None = None  # instead of `tool`
     process_tools: Callable[[], ProcessTools] | None = None  # instead of both: makes those of each process
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
+    scopes: Sequence[str] = ()  # the budgets above the session
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
     tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
     tells_after: Mapping[str, str] = field(default_factory=dict)  # by id, the `moment_name` they come with
@@ -276,6 +277,7 @@ class Scenario:
             capacity=limited,
             state=state,
             permissions=self.permissions,
+            scopes=tuple(self.scopes),
         )
 
     @cached_property

@@ -1,0 +1,292 @@
+"""The policy of budgets above sessions: which call is reserved, waits, or is refused. No I/O or clock.
+
+Each scope (`budget_limits`) has an amount spent in its period, reservations of calls in flight, and a line of
+calls that wait.
+
+Rules
+  - A call is reserved in all scopes of its session, or in none.
+  - It is refused if it does not fit beside the amount spent. It is not kept for the next period.
+  - It waits if it does not fit beside the reservations, too. A reservation of a session that no process runs
+    may stay for ever, so it counts as spent.
+  - A call that has found no room in a scope stays in the line of that scope until it has its answer. No later
+    call passes it there. So every call has an answer in the end, and a line is first in, first out.
+  - A reservation belongs to the period in which it was made. So does its charge.
+  - A period that has ended never opens again, even if the clock is set back.
+  - At the end of a period the calls that wait are looked at again, in the next one.
+  - On resume a session hands over the reservations that its log holds open. Every other one of its earlier
+    epochs is charged in full, once.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.value_types import Spans
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
+from callboard.actors.session.budget_limits import Budget, pattern_of
+from callboard.actors.session.budget_periods import Per, end_of, is_period_of, period_at
+from callboard.actors.session.budget_scope import BudgetState, Refused, ScopeBooks, Spent, less, plus
+
+
+class Given(NamedTuple):
+    """A call is reserved in these spans."""
+
+    spans: Spans
+
+
+Answer: TypeAlias = tuple[CallKey, Given | Refused]
+"""A call that has waited, and its answer."""
+
+
+class _Waiting(NamedTuple):
+    """A call that waits. ticket: its place in the order of all calls."""
+
+    key: CallKey
+    need: Need
+    scopes: tuple[str, ...]
+    ticket: int
+
+
+class BudgetPolicy:
+    """The scopes of all sessions of a runtime. now: the wall clock, in milliseconds since 1970 UTC."""
+
+    def __init__(self, budgets: Mapping[str, Budget], now: int) -> None:
+        self.budgets = budgets
+        self._now = now
+        self._periods = {per: period_at(per, now) for per in _pers(budgets)}
+        self._ends_ms = self._next_end()
+        self._scopes: dict[str, ScopeBooks] = {}
+        self._held: dict[str, dict[CallKey, Reservation]] = {}  # by session
+        self._running: set[str] = set()
+        self._waiting: dict[int, _Waiting] = {}
+        self._tickets: dict[CallKey, int] = {}
+        self._next_ticket = 1
+        self._looked_at: dict[str, None] = {}  # scopes whose lines may go on
+
+    # --- what is known --------------------------------------------------------------
+
+    def knows(self, scope: str) -> bool:
+        """Return True if the amounts of a scope are known."""
+        return scope in self._scopes
+
+    def load(
+        self, scopes: Iterable[str], spent: Iterable[Spent], reserved: Iterable[Reservation], now: int
+    ) -> None:
+        """Take the stored amounts of scopes in that were not known.
+
+        reserved: the open reservations in them, by sessions that no process runs yet.
+        """
+        self._move_to(now)
+        new = {name for name in scopes if name not in self._scopes and pattern_of(name) in self.budgets}
+        for name in new:
+            self._scope(name)
+        for name, period, amount in spent:
+            scope = self._scopes.get(name)
+            # A row of a later period than the clock's says that the clock was set back.
+            if name in new and scope and is_period_of(scope.budget.per, period) and period >= scope.period:
+                if period > scope.period:
+                    scope.begin(period)
+                scope.spent = amount
+        for one in reserved:
+            held = self._held.get(one.key.session, {})
+            if one.key not in held and one.key.session not in self._running:
+                self._held.setdefault(one.key.session, {})[one.key] = one
+                self._reserve(one, is_running=False)
+
+    def _scope(self, name: str) -> ScopeBooks:
+        scope = self._scopes.get(name)
+        if scope is None:
+            budget = self.budgets[pattern_of(name)]
+            scope = self._scopes[name] = ScopeBooks(name, budget, self._periods[budget.per])
+        return scope
+
+    # --- sessions -------------------------------------------------------------------
+
+    def begin(self, session: str, epoch: int, held: Iterable[Reservation], now: int) -> list[Reservation]:
+        """Let a session run under an epoch. Return its reservations that are charged as lost.
+
+        held: those that its log holds open, under this epoch.
+        """
+        self._move_to(now)
+        kept = {one.key[2:]: one for one in held}
+        lost = []
+        for one in list(self._held.get(session, {}).values()):
+            if one.key.epoch < epoch:
+                self._drop(one)
+                if one.key[2:] not in kept:
+                    lost.append(one)
+                    self._charge(one, one.need)
+        self._running.add(session)
+        for one in kept.values():
+            self._held.setdefault(session, {})[one.key] = one
+            self._reserve(one, is_running=True)
+        return lost
+
+    def leave(self, session: str, now: int) -> None:
+        """Let a session leave the process. Its calls wait no more; its reservations stay."""
+        self._move_to(now)
+        for waiting in [one for one in self._waiting.values() if one.key.session == session]:
+            self._leave_lines(waiting)
+        held = list(self._held.get(session, {}).values())
+        for one in held:
+            self._unreserve(one)
+        self._running.discard(session)
+        for one in held:
+            self._reserve(one, is_running=False)
+
+    # --- calls ----------------------------------------------------------------------
+
+    def request(self, key: CallKey, scopes: tuple[str, ...], need: Need, now: int) -> Given | Refused | None:
+        """Reserve a call. Return None if it waits: `give` answers it.
+
+        A scope of a pattern without a budget here is not looked at.
+        """
+        self._move_to(now)
+        known = tuple(name for name in scopes if pattern_of(name) in self.budgets)
+        answer = self._answer(_Waiting(key, need, known, self._next_ticket))
+        if answer is None:
+            self._tickets[key] = self._next_ticket
+            self._waiting[self._next_ticket] = _Waiting(key, need, known, self._next_ticket)
+            self._next_ticket += 1
+        return answer
+
+    def cancel(self, key: CallKey, now: int) -> None:
+        """Take a call out of its lines. A call that is reserved stays so until it is settled."""
+        self._move_to(now)
+        ticket = self._tickets.get(key)
+        if ticket is not None:
+            self._leave_lines(self._waiting[ticket])
+
+    def settle(self, change: SpendingChange, now: int) -> None:
+        """Charge a call and release its reservation."""
+        self._move_to(now)
+        if isinstance(change, Settlement):
+            one = self._held.get(change.reservation.key.session, {}).get(change.reservation.key)
+            if one is not None:
+                self._drop(one)
+                self._charge(one, change.charge)
+
+    def give(self, now: int) -> list[Answer]:
+        """Answer the calls that wait, as far as there is room for them."""
+        self._move_to(now)
+        answers: list[Answer] = []
+        while self._looked_at:
+            name = next(iter(self._looked_at))
+            del self._looked_at[name]
+            scope = self._scopes[name]
+            while scope.line:
+                waiting = self._waiting[scope.line[0]]
+                answer = self._answer(waiting)
+                if answer is None:
+                    break
+                self._leave_lines(waiting)
+                answers.append((waiting.key, answer))
+        return answers
+
+    def _answer(self, call: _Waiting) -> Given | Refused | None:
+        """Reserve or refuse a call; None if it waits, in the line of each scope without room for it."""
+        scopes = [self._scope(name) for name in call.scopes]
+        for scope in scopes:
+            if refused := scope.refusal(call.need):
+                return refused
+        blocked = [one for one in scopes if _is_passed(one, call.ticket) or not one.has_room(call.need)]
+        for scope in blocked:
+            if call.ticket not in scope.line:
+                insort(scope.line, call.ticket)
+        if blocked:
+            return None
+        spans = tuple((scope.name, scope.period) for scope in scopes)
+        one = Reservation(call.key, call.need, spans)
+        self._held.setdefault(call.key.session, {})[call.key] = one
+        self._reserve(one, is_running=True)
+        return Given(spans)
+
+    def _leave_lines(self, waiting: _Waiting) -> None:
+        self._waiting.pop(waiting.ticket, None)
+        self._tickets.pop(waiting.key, None)
+        for name in waiting.scopes:
+            line = self._scopes[name].line
+            if waiting.ticket in line:
+                line.remove(waiting.ticket)
+                self._looked_at[name] = None
+
+    # --- amounts --------------------------------------------------------------------
+
+    def _in_period(self, one: Reservation) -> Iterable[ScopeBooks]:
+        """Yield the scopes of a reservation whose period it belongs to."""
+        for name, period in one.spans:
+            scope = self._scopes.get(name)
+            if scope is not None and scope.period == period:
+                yield scope
+
+    def _reserve(self, one: Reservation, *, is_running: bool) -> None:
+        for scope in self._in_period(one):
+            if is_running:
+                scope.reserved = plus(scope.reserved, one.need)
+            else:
+                scope.elsewhere[one.key] = one.need
+
+    def _unreserve(self, one: Reservation) -> None:
+        for scope in self._in_period(one):
+            if scope.elsewhere.pop(one.key, None) is None:
+                scope.reserved = less(scope.reserved, one.need)
+            self._looked_at[scope.name] = None
+
+    def _drop(self, one: Reservation) -> None:
+        """Forget a reservation that has ended."""
+        self._unreserve(one)
+        own = self._held[one.key.session]
+        del own[one.key]
+        if not own:
+            del self._held[one.key.session]
+
+    def _charge(self, one: Reservation, charge: Need) -> None:
+        for scope in self._in_period(one):
+            scope.spent = plus(scope.spent, charge)
+
+    # --- time -----------------------------------------------------------------------
+
+    def wait_ms(self, now: int) -> int | None:
+        """Return the time until the end of a period for which a call waits; None if none does."""
+        pers = {self._scopes[name].budget.per for one in self._waiting.values() for name in one.scopes}
+        ends = [end for per in pers if (end := end_of(per, max(now, self._now))) is not None]
+        return max(0, min(ends) - now) if ends else None
+
+    def _next_end(self) -> int | None:
+        return min(
+            (end for per in self._periods if (end := end_of(per, self._now)) is not None), default=None
+        )
+
+    def _move_to(self, now: int) -> None:
+        """Begin the periods that have begun by now. A clock that was set back begins none."""
+        if now <= self._now:
+            return
+        self._now = now
+        if self._ends_ms is None or now < self._ends_ms:
+            return
+        self._periods = {per: period_at(per, now) for per in self._periods}
+        self._ends_ms = self._next_end()
+        for name, scope in list(self._scopes.items()):
+            period = self._periods[scope.budget.per]
+            if period > scope.period:
+                scope.begin(period)
+                self._looked_at[name] = None
+                if not scope.line:  # it is made again, with nothing spent, by the next call
+                    del self._scopes[name], self._looked_at[name]
+
+    # --- looking --------------------------------------------------------------------
+
+    def states(self, now: int) -> tuple[BudgetState, ...]:
+        """Return all scopes as they are now, by name."""
+        self._move_to(now)
+        return tuple(scope.state() for _, scope in sorted(self._scopes.items()))
+
+
+def _pers(budgets: Mapping[str, Budget]) -> set[Per]:
+    return {budget.per for budget in budgets.values()}
+
+
+def _is_passed(scope: ScopeBooks, ticket: int) -> bool:
+    """Return True if an earlier call waits in the line of a scope."""
+    return bool(scope.line) and scope.line[0] < ticket
