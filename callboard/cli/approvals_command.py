@@ -26,11 +26,11 @@ from callboard.runtime.sanitize import check_json
 @click.command("approvals")
 @click.option("--yes", metavar="ID", default="", help="Let this call run.")
 @click.option("--no", metavar="ID", default="", help="Refuse this call.")
-@click.option("--reuse", metavar="ID", default="", help="Give this call of a fork the recorded result.")
-@click.option("--always", is_flag=True, help="With --yes: later calls of this tool too.")
+@click.option("--reuse", metavar="ID", default="", help="Use the recorded result for this call of a fork.")
+@click.option("--always", is_flag=True, help="With --yes: also allow later calls of this tool.")
 @click.option("--values", metavar="JSON", default="", help="With --yes: the input that the call asks for.")
-@click.option("--note", metavar="TEXT", default="", help="A reason; the model reads it after a refusal.")
-@click.option("--by", metavar="NAME", default="", help="Who answers; the default is your user name.")
+@click.option("--note", metavar="TEXT", default="", help="A reason, which the model reads after a refusal.")
+@click.option("--by", metavar="NAME", default="", help="The person who answers; by default your user name.")
 @json_option
 @log_option
 @key_options
@@ -39,18 +39,18 @@ def approvals(
 ) -> int:
     """List the calls that wait for a person, or answer one.
 
-    If a process owns the log, the command talks with that process over its socket, and an answer counts at
-    once. If none does, the calls are read from the log, and an answer is appended to it; `callboard resume`
-    or the next `Runtime.resume` then delivers it. ID is SESSION#SEQ, as the list shows it.
+    If a process owns the log, the command talks to that process through its socket, and an answer takes
+    effect at once. If none does, the calls are read from the log, and an answer is appended to it, which
+    `callboard resume` or the next `Runtime.resume` then delivers. ID is SESSION#SEQ, as the list shows it.
 
-    A call that asks for input shows its form, and goes on with --values. A URL is shown, never opened: visit
-    it, then answer with --yes.
+    A call that asks for input shows its form, and continues with --values. A URL is shown but never opened:
+    visit it, then answer with --yes.
 
     A fork with `--effects ask` lists its calls of tools with an effect that have no recorded result. If the
-    recording has the result of the same call in another turn, --reuse gives that.
+    recording has a result of the same call in another turn, --reuse uses it.
 
-    The first answer counts. For a call that was answered before, has expired or is no longer wanted, the
-    exit code is 1.
+    The first answer counts. For a call that has already been answered, has expired or is no longer wanted,
+    the exit code is 1.
 
     \b
     Examples:
@@ -170,8 +170,8 @@ async def _append(address: str, session: str, seq: int, answer: ApprovalAnswer) 
 def cancel(session: str, reason: str, log: str) -> int:
     """Cancel the running ask of a session, in the process that owns the log.
 
-    SESSION is the whole id. The command waits for the outcome. Without an owner nothing runs, and there is
-    nothing to cancel: the exit code is 3.
+    SESSION is the whole id. The command waits for the outcome. Without an owner nothing is running that could
+    be cancelled, and the exit code is 3.
 
     \b
     Examples:

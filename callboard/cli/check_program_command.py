@@ -66,7 +66,7 @@ class _Place(NamedTuple):
 @session_argument
 @click.option("--with", "spec", metavar="MODULE:AGENT", required=True, help="The host agent as it is now.")
 @click.option("--unfinished", is_flag=True, help="Every session whose ask has no outcome yet.")
-@click.option("--all", "every", is_flag=True, help="Every session of the log, ended ones too.")
+@click.option("--all", "every", is_flag=True, help="Every session of the log, including ended ones.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -84,15 +84,15 @@ def check_program(
 ) -> int:
     """Check a changed program against the recorded steps of sessions, before it is deployed.
 
-    Each program of a session is executed again, step by step, with the answers and times that are in the log.
-    It must ask the same again: a session in which it does not would wait for its code when it goes on. Of an
-    unfinished session the runs that still go on are checked, of another one the last run of each program,
-    sub-agents too.
+    Each program of a session is executed again, step by step, with the answers and times in the log. It must
+    make the same calls again; a session in which it does not would wait for its code when it continues. For
+    an unfinished session, the runs in progress are checked; for any other, the last run of each program,
+    including sub-agents.
 
-    The programs run in a process of their own, without network and subprocesses. No model is called, no tool
+    The programs run in a separate process, without network and subprocesses. No model is called, no tool
     runs, and the log is only read. With --all and --unfinished, sessions of another host are left out.
 
-    Exit code 0 if each step is repeated, 5 if one is not, 1 if a session could not be checked.
+    The exit code is 0 if each step is repeated, 5 if one is not, and 1 if a session could not be checked.
 
     \b
     Examples:

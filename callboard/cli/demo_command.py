@@ -99,7 +99,7 @@ def _next_steps(where: Path, outcome: Outcome) -> str:
     return f"""
 recorded in {where}; look at it, nothing is called again:
   callboard tree {name} {flag}
-  callboard replay {name} {flag}
+  callboard events {name} --step {flag}
   callboard verify {name} {flag}
   sqlite3 {where} "SELECT seq, sender, recipient, kind FROM log WHERE session = '{name}' LIMIT 20"
 write your own: see docs/guide.md; then `callboard run module:agent "..." --model NAME`"""

@@ -32,6 +32,7 @@ from callboard.runtime.log.reading import file_of
 @click.option("--parsed", is_flag=True, help="jsonl: bodies as objects, so that digests cannot be computed.")
 @click.option("--with", "agent", metavar="MODULE:AGENT", default="", help="pytest: replay with these agents.")
 @beside_option
+@click.option("--content", is_flag=True, help="otlp: with prompts, answers, arguments and results, each cut.")
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists.")
 @log_option
@@ -43,39 +44,48 @@ def export_sessions(
     parsed: bool,
     agent: str,
     beside: str,
+    content: bool,
     output: str,
     force: bool,
     log: str,
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
-    With --format db the result is a log in one file. It is whole even while another process writes its
-    origin, so use it to back a log up. A copy by other means lacks the events in FILE-wal and is refused.
+    With --format db the result is a log in one file. It is complete even while another process writes to the
+    original, so use it for backups. A copy made by other means lacks the events in FILE-wal and is refused.
 
-    With jsonl every event is a line, and its body is the text that the log has. So the digests can be
-    computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
-    which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
-    is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
-    session is one page for a browser, as `callboard ui` opens it; with --beside the page has two.
+    With jsonl every event is a line, and its body is the text in the log, so the digests can be computed from
+    the file and `callboard import` can put it back into a log. With --parsed bodies are objects, which suits
+    jq. With json a session is one document. Digests are checked, and a damaged session is not exported. A
+    copy of an encrypted log is encrypted; jsonl, json and html are not. With html a session is one page for a
+    browser, as `callboard ui` opens it; with --beside the page has two.
 
-    With pytest a session is a test that replays it strictly, and its recording beside it: commit both. With
-    scenario it is a Python file for `callboard explore`. docs/record-tests.md tells more.
+    With pytest a session is a test that replays it strictly, with its recording in a file beside it: commit
+    both. With scenario it is a Python file for `callboard explore`. docs/record-tests.md has the details.
+
+    With otlp the asks, agents, model calls and tool calls are spans, with the ids that a live runtime gives
+    them (docs/watch.md). Send the file to the /v1/traces of a collector.
 
     \b
     Examples:
       callboard export 2026 -o session.jsonl
-      callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
+      callboard export --parsed | jq 'select(.kind == "CallTool") | .body'
       callboard export --all --format db -o backup.db
       callboard export 2026 --format html -o session.html
       callboard export 2026 --format pytest --with survey:host -o test_survey.py
       callboard export 2026 --format scenario -o scenario.py
+      callboard export --all --format otlp -o spans.json
     """
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")
     _refuse_misfits(form, output, agent, beside, has_parsed=parsed)
+    refuse_if(
+        content and not EXPORTERS[form].takes_content,
+        f"--content is for otlp: {form} has all content, or none",
+    )
     target = _checked_target(output, log, force, EXPORTERS[form].beside) if output else None
     with open_reader(log) as reader:
         sources = [*_sources(reader, session, is_all=is_all, form=form), *beside_source(reader, beside)]
-        _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr)), target)
+        _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr), content), target)
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
 

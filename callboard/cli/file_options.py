@@ -41,14 +41,14 @@ _folder_option = click.option(
     "folder",
     metavar="FOLDER",
     default="",
-    help="Let tools reach this folder by ctx.files: read all of it and write nothing, unless stated.",
+    help="Let tools use this folder through ctx.files: read all of it and write nothing, by default.",
 )
 _read_option = click.option(
     "--files-read",
     "may_read",
     metavar="PATH",
     multiple=True,
-    help="Let them read this file or folder below FOLDER only. May be repeated.",
+    help="Let them read only this file or folder below FOLDER. May be repeated.",
 )
 _write_option = click.option(
     "--files-write",
@@ -62,5 +62,5 @@ _label_option = click.option(
     "label",
     metavar="LABEL",
     default="",
-    help="The label of all files that no tool has written, such as untrusted.",
+    help="The label for all files that no tool has written, such as untrusted.",
 )

@@ -69,9 +69,9 @@ class _Wish(NamedTuple):
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Make so many forks, and compare them.",
+    help="Make this many forks, and compare them.",
 )
-@click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
+@click.option("--until", type=int, metavar="SEQ", help="Repeat the client's inputs only up to this event.")
 @model_option
 @setting_options
 @quiet_option
@@ -91,22 +91,22 @@ def fork(
 ) -> int:
     """Continue a session from one of its events in a new session, and pay only for the difference.
 
-    The fork shares the events up to SEQ. Behind it, each request that is the same as in the recorded session
+    The fork shares the events up to SEQ. After it, each request that is the same as in the recorded session
     gets the recorded answer, and its time. Other requests are made. Without SEQ the fork begins before the
-    first changed answer, and before the first agent with other instructions. A tool with an effect is never
-    run silently: without a recorded result the ask ends as `needs_effect`, unless --effects live. A changed
-    agent is taken where it begins behind SEQ.
+    first changed answer, and before the first agent with changed instructions. A tool with an effect never
+    runs without your consent: if it has no recorded result, the ask ends as `needs_effect`, unless you pass
+    --effects live. A changed agent is used if it begins after SEQ.
 
-    FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
-    of `callboard run`. With --n several forks run at once, and a table compares them with the session: their
-    outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
+    FILE contains a text, or a list of content blocks as JSON. The result, tree, summary and exit codes are
+    those of `callboard run`. With --n several forks run at once, and a table compares them with the session:
+    their outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
 
     \b
     Examples:
       callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
-      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
+      callboard fork 2026#41 --with survey:host --prompt counter=new.md --n 5
     """
     name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)

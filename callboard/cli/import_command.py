@@ -23,14 +23,14 @@ from callboard.runtime.log.reading import file_of
 @log_option
 @key_options
 def import_file(file: str, log: str) -> None:
-    """Put exported sessions into a log, their digests checked.
+    """Put exported sessions into a log after checking their digests.
 
-    FILE is what `callboard export` writes as jsonl, without --parsed; `-` is stdin. A session keeps its id,
-    and so its digests: one that the log already has is refused. Digests that were computed under a key need
-    that key: --key-file.
+    FILE is what `callboard export` writes as jsonl, without --parsed; `-` is stdin. A session keeps its id
+    and therefore its digests, so a session that is already in the log is refused. Digests that were computed
+    with a key need that key: --key-file.
 
-    Either every session of the file is imported or the log stays as it was: one changed line, or any other
-    failure, stops the whole import. If its process is killed, the same import completes it.
+    Either every session of the file is imported or the log stays unchanged: one changed line, or any other
+    failure, stops the whole import. If its process is killed, repeat the import to complete it.
 
     \b
     Examples:

@@ -55,7 +55,7 @@ session_argument = click.argument("session", default="", required=False, metavar
 beside_option = click.option(
     "--beside", metavar="OTHER", default="", help="Show this session beside it, such as the origin of a fork."
 )
-full_option = click.option("--full", is_flag=True, help="Show long texts and lists whole.")
+full_option = click.option("--full", is_flag=True, help="Show long texts and lists in full.")
 model_option = click.option(
     "--model",
     metavar="PROVIDER:NAME",

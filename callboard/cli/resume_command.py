@@ -35,14 +35,14 @@ from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
     "--extend", metavar="SECONDS", type=float, default=0.0, help="Extend every deadline by this time."
 )
 @click.option(
-    "--accept-changes", is_flag=True, help="Go on although the agents have changed, and record that."
+    "--accept-changes", is_flag=True, help="Continue although the agents have changed, and record that."
 )
 @click.option(
     "--on-diverged",
     type=click.Choice(["wait", "crash"]),
     default="wait",
     show_default=True,
-    help="`crash` ends a prompt whose programs do otherwise than recorded.",
+    help="`crash` ends a prompt whose programs differ from their recorded steps.",
 )
 @model_option
 @setting_options
@@ -60,9 +60,9 @@ def resume(
 ) -> int:
     """Finish a session whose process ended too early.
 
-    The session goes on from its log, with its conversation, its answers and its spending. Recorded work is
+    The session continues from its log, with its conversation, its answers and its spending. Recorded work is
     not repeated. A model call without an answer is charged in full and made again. A `read` or `idempotent`
-    tool without an answer runs again. A `write` tool that had started does not; its agent is told that its
+    tool without an answer runs again. A `write` tool that had started does not; its agent reads that its
     effect is unknown. At the end the session is closed. docs/resume.md has the details.
 
     Without SESSION, the newest session that has a prompt and is not closed is resumed (`callboard sessions`

@@ -44,7 +44,7 @@ def run(
     Examples:
       callboard run survey:host "Which test framework is used here?"
       callboard run agents/survey.py:host "Count the files" --schema count.json
-      callboard run survey:host - --model claude-sonnet-5 --limit tokens=200k < task.txt
+      callboard run survey:host - --limit tokens=200k < task.txt
       callboard run coder:host "Fix the typo" --files project --files-write docs
       callboard run coder:host "Which issues are open?" --mcp .mcp.json
       callboard run survey:host "List the risks" --json | jq .usage

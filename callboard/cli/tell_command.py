@@ -16,11 +16,12 @@ from callboard.runtime.control.wire import TellAgent
 @click.argument("text")
 @log_option
 def tell(session: str, address: str, text: str, log: str) -> int:
-    """Say something to a running agent, in the process that owns the log.
+    """Send a message to a running agent, in the process that owns the log.
 
-    SESSION is the whole id, ADDRESS names one agent: `host`, or `host.1` as `callboard tree` shows it. The
-    agent reads TEXT in its next request. The command waits for that, at most 50 seconds. If there is no such
-    running agent, or it ends first, the exit code is 2. Without an owner no agent runs: the exit code is 3.
+    SESSION is the whole id, and ADDRESS names one agent: `host`, or `host.1` as `callboard tree` shows it.
+    The agent reads TEXT in its next request, and the command waits for that, at most 50 seconds. If there is
+    no such running agent, or it ends first, the exit code is 2. Without an owner no agent is running, and the
+    exit code is 3.
 
     \b
     Examples:

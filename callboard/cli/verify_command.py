@@ -39,18 +39,18 @@ _CODES: Final = {"corrupt": CORRUPT, "diverged": DIVERGED, "broken": FAILED}
 @key_options
 @json_option
 def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> int:
-    """Check digests, and that the code does what the log says.
+    """Check digests, and whether the code does what the log says.
 
-    Two checks are made. The chain of digests shows changed, missing and reordered events. A replay runs every
-    decider again on the recorded inputs: it must post, byte for byte, the events that the log has. The first
-    divergence is shown with the expected and the actual event, and the events that led to this decision. No
-    model is called and no tool runs.
+    This makes two checks. The chain of digests shows changed, missing and reordered events. A replay runs
+    every decider again on the recorded inputs: it must post, byte for byte, the events that are in the log.
+    The first divergence is shown with the expected and the actual event, and the events that led to this
+    decision. No model is called and no tool runs.
 
-    The log alone cannot show that its tail was cut off: keep the head that `callboard run` prints and give it
-    with --head. Digests without a key can be computed again by anyone who edits a log: use a key, and give it
+    The log alone cannot show that its tail was cut off: keep the head that `callboard run` prints and pass it
+    with --head. Digests without a key can be recomputed by anyone who edits a log: use a key, and pass it
     with --key-file.
 
-    Exit code 0 if all is well, 4 if a log is corrupt, 5 if the code diverges.
+    The exit code is 0 if all is well, 4 if a log is corrupt, and 5 if the code diverges.
 
     \b
     Examples:

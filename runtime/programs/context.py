@@ -41,6 +41,7 @@ class Roster(Protocol):
     sources: tuple[ToolSource, ...]
     later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
+    default_model: "ModelChoice | None"
     models: "tuple[ModelChoice, ...]"
 
 
@@ -176,7 +177,7 @@ class ProgramContext:
         """Ask a model one question, without tools, and return its answer.
 
         schema: of the answer; text without one. system: the system prompt. model: one of the program's
-        `models`, or its name; by default the model that the program inherits. Raises DelegationFailed, whose
+        `models`, or its name; by default its own, or the one that it inherits. Raises DelegationFailed, whose
         `kind` is the reason; MisuseError for a model that the program does not list.
         """
         kind = output_type(schema)
@@ -185,8 +186,8 @@ class ProgramContext:
             wish["schema"] = kind.schema
         if system:
             wish["system"] = system
-        if model:
-            wish["model"] = self._known_model(model)
+        if model and (named := self._known_model(model)):
+            wish["model"] = named
         return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
 
     # --- time and chance ----------------------------------------------------------------
@@ -278,7 +279,11 @@ class ProgramContext:
         return found
 
     def _known_model(self, model: "ModelChoice | str") -> str:
+        """Return the name of a model of the program, "" for its default one. Raises MisuseError."""
         name = model if isinstance(model, str) else model.spec.name
+        default = self._agent.default_model
+        if default is not None and name == default.spec.name:
+            return ""
         if name not in [one.spec.name for one in self._agent.models]:
             raise MisuseError(
                 f"program {self._agent.name!r} may not ask model {name!r}: list it in @program(models=[...])"

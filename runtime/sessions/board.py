@@ -42,7 +42,7 @@ from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.admitted_groups import admitted_groups
 from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
-from callboard.runtime.sessions.port_protocol import Port, SpendingPort, TimerPort
+from callboard.runtime.sessions.port_protocol import Port, TimerPort
 from callboard.runtime.sessions.secret_inputs import SecretInputs
 from callboard.runtime.sessions.session_deps import SessionDeps
 
@@ -70,17 +70,18 @@ class Board:
         self.admits: Callable[[Start], bool] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
-        self.spending: SpendingPort | None = None
         self.writing: Callable[[], set[asyncio.Task[Any]]] = set
         self.waits: Diverged | None = None  # for its code
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
+        self.observers: list[Callable[[Event], object]] = []  # not readers: a session may sleep beside them
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
         self.inputs = SecretInputs()
         self._epoch = epoch
         self._writer = writer
+        self.stage: Callable[..., None] = partial(writer.stage, session_id, epoch)
         self._run_queue = run_queue_of(asyncio.get_running_loop())
         self._deliver_later = self._deliver  # one object for all calls
         # Ports call models and tools, which see the context variables of the session's start.
@@ -162,22 +163,13 @@ class Board:
         try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
-                self._stage(events)
+                self.stage(events)
                 self._note(events)
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
         if self.on_published is not None:
             self.on_published()
-
-    def _stage(self, events: Sequence[Event]) -> None:
-        """Hand events to the writer, with the changes that they make to the spending of budgets."""
-        if self.spending is None:
-            self._writer.stage(self.session_id, self._epoch, events)
-            return
-        changes = self.spending.take(events)
-        self._writer.stage(self.session_id, self._epoch, events, changes)
-        self.spending.settle(changes)
 
     def _fail_stop(self, error: BaseException) -> None:
         """Fail the session in this process. Raise an error again that is not an Exception."""
@@ -197,7 +189,7 @@ class Board:
             for event in events:
                 if isinstance(event.body, Stop | Finished):
                     self._tell_end(event.recipient if isinstance(event.body, Stop) else event.sender)
-        if self.watchers:
+        if self.watchers or self.observers:
             self._unseen.extend(events)
 
     def _tell_end(self, address: str) -> None:
@@ -216,9 +208,7 @@ class Board:
         self._at = recovered.posted[-1].at
         try:
             if stored is None:
-                self._stage(recovered.posted)
-            elif self.spending is not None:
-                self.spending.take(recovered.posted)
+                self.stage(recovered.posted)
             self._note(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:
@@ -312,7 +302,7 @@ class Board:
 
     def _on_durable(self, head: Head) -> None:
         for event in _taken(self._unseen, head.seq):
-            for watcher in tuple(self.watchers):
+            for watcher in (*self.observers, *self.watchers):
                 watcher(event)
         for event in _taken(self._outbox, head.seq):
             self.on_client(event, head)

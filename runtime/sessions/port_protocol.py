@@ -1,11 +1,9 @@
 """Ports as the board of a live session sees them."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.session.budget_keys import SpendingChange
 
 
 class Port(Protocol):
@@ -26,16 +24,6 @@ class Port(Protocol):
 
     async def aclose(self) -> None:
         """Give up everything, without answers."""
-
-
-class SpendingPort(Protocol):
-    """The port of budgets above the session, which follows its settlements."""
-
-    def take(self, events: Sequence[Event]) -> Sequence[SpendingChange]:
-        """Return the changes of spending that new events make, which are stored with them."""
-
-    def settle(self, changes: Sequence[SpendingChange]) -> None:
-        """Apply changes of spending, which the writer has by now."""
 
 
 class TimerPort:

@@ -34,7 +34,7 @@ from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
-from callboard.runtime.sessions.session_types import SessionTypes, TypeName
+from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
@@ -65,7 +65,6 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         super().__init__(session_id, rest, life)
         self._secrets = secrets
         self.types = types
-        self._asking = TypeName()  # the type of the running ask's report
         self._accept = accept
         self._log = log
         self._unpriced = unpriced

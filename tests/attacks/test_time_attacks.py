@@ -319,14 +319,14 @@ ROWS: dict[str, Callable[[], Iterable[Case]]] = {
     ),
     "numbers: a million digits, exponents of three digits": numbers,
     "lone surrogates and NUL": lambda: texts("clean_text", "to_json"),
-    "results of tools: values of Python, of any depth": values,
+    "results of tools: Python values of any depth": values,
     "secrets in text, JSON and live text": secrets,
     "tool output as TOON and YAML": lambda: texts("toon", "yaml"),
-    "the words of a memory, in Unicode's normal forms": lambda: [
+    "texts of a memory, in Unicode normal forms": lambda: [
         ("combining characters", words_of, lambda size: ("e" + "\u0301\u0323" * size)[:TEXT_CHARS_MAX])
     ],
     "dates and waits in headers of models": in_headers,
-    "the type of a page": lambda: texts("the encoding of a page"),
+    "the content type of a page": lambda: texts("the encoding of a page"),
     "addresses": lambda: [(unit, url_of, of(unit)) for unit in ("a.", "http://a@", "%41", "[", "xn--")],
     "patterns of `glob` and `grep` over files": globs,
 }

@@ -78,7 +78,7 @@ def test_the_command_prints_the_tree_the_report_the_log_and_what_to_try_next(tmp
         str(log),
     ):
         assert said in done.stderr, said
-    assert "callboard replay" in done.stderr
+    assert "callboard events" in done.stderr
     verified = subprocess.run(
         [sys.executable, "-m", "callboard", "verify", "--log", str(log)],
         capture_output=True,

@@ -322,8 +322,15 @@ COSTS: Final = (
         "program-handed-down",
         "A program's sub-agents inherit the program as their model.",
         "protocol.profiles",
-        "        return inherited if self.model is None or self.model.is_program else self.model\n",
-        "        return self.model or inherited\n",
+        "        own = self.default_model if self.model is not None and self.model.is_program else self.model\n",
+        "        own = self.model\n",
+    ),
+    Mutant(
+        "default-model-unused",
+        "A program with a model of its own hands down the one that it inherits.",
+        "protocol.profiles",
+        "        own = self.default_model if self.model is not None and self.model.is_program else self.model\n",
+        "        own = None if self.model is not None and self.model.is_program else self.model\n",
     ),
 )
 
@@ -332,8 +339,8 @@ LINES: Final = (
         "context-of-another-event",
         "A delegation that has stood in line asks for its contexts as of the event that freed its place.",
         "supervisor.programs",
-        "profiles_of(work.state, delegation.request), seq)",
-        "profiles_of(work.state, delegation.request), work.seq)",
+        "start(work, address, delegation, profiles, seq)",
+        "start(work, address, delegation, profiles, work.seq)",
     ),
     Mutant(
         "no-place-while-prepared",

@@ -94,7 +94,7 @@ def _difference(record: Record, scope: Scope | None) -> str:
         return ""
     budget, limits = record.budget, (scope.tokens, scope.micro_usd)
     if (budget.tokens, budget.micro_usd) != limits:
-        return f"may use {budget.tokens} tokens and {budget.micro_usd} micro-dollars, and {limits}"
+        return f"may use {budget}, and {limits}"
     if record.profile.is_eager:  # a program keeps no reserve
         return ""
     for purpose, items in _ITEMS.items():

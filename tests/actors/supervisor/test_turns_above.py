@@ -93,7 +93,7 @@ def test_a_refusal_ends_the_agent_as_budget_with_the_figures() -> None:
     assert end.body.kind == "budget"
     assert end.body.detail == (
         "the budget '*' is too small for another turn: it needs up to 100 tokens; 50 tokens of 500 tokens "
-        "are left in 2026-11-28"
+        "is left in 2026-11-28"
     )
     assert books(head) == (0, 0, 0)
 
@@ -107,7 +107,7 @@ def test_a_refusal_for_calls_that_no_process_runs_names_their_sessions_in_money(
     (_, end) = head.hears("budgets", refused)
     assert isinstance(end.body, DelegationEnded)
     assert end.body.detail == (
-        "the budget 'batch' is too small for another turn: it needs up to $0.0200; $0.0100 of $1.0000 are "
+        "the budget 'batch' is too small for another turn: it needs up to $0.0200; $0.0100 of $1.00 is "
         "left, since calls of sessions that no process runs hold $0.9900; resume them: s1, s2"
     )
 

@@ -8,8 +8,8 @@ from callboard import Agent, Outcome, Runtime, ScriptedModel, ToolContext, call,
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import AgentsChanged, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.messages import Begin, DelegationEnded
+from callboard.actors.protocol.port_messages import MakeContext, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step
@@ -152,6 +152,18 @@ def test_one_resume_may_accept_what_its_runtime_refuses() -> None:
 
     assert asyncio.run(scene()) == "v1"
     assert instructions_of_clerks(log) == ["v2"]
+
+
+def test_an_ask_goes_on_without_the_agent_that_a_delegation_waits_for() -> None:
+    clerk = Agent("clerk", instructions="v1", tools=[pay], context=lambda view: "the bill")
+    knowing = Agent("host", instructions="v1", agents=[clerk])
+    events = asyncio.run(recorded(knowing, ScriptedModel(policy)))
+    cut = next(event.seq for event in events if isinstance(event.body, MakeContext))
+    log = asyncio.run(log_of(events[:cut]))
+    first, second = asyncio.run(goes_on(log, shop("v2", clerk=False), "accept"))
+    assert (first.text, second.status) == ("v1", "ok")
+    ends = [event.body for event in recording(log).events if isinstance(event.body, DelegationEnded)]
+    assert [end.kind for end in ends] == ["unavailable"]
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:

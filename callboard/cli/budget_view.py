@@ -1,49 +1,33 @@
-"""`callboard budget`: what each agent has spent and reserved, and the first refusal."""
+"""The spending and reservations of agents, and the first refusal: `callboard show --budget`."""
 
-import click
 from rich.text import Text
 
 from callboard.cli.formats import dollars, tokens
-from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
+from callboard.cli.options import log_flag
 from callboard.cli.outcomes import usage_json
 from callboard.cli.output import emit_json, emit_lines, table
-from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.budget import Account, BudgetReport
+from callboard.replay.recording import Recording
 
 _SHOWN = 20
 
 
-@click.command("budget")
-@session_argument
-@click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
-@full_option
-@log_option
-@json_option
-def budget(session: str, at: int | None, full: bool, log: str, as_json: bool) -> None:
-    """Show what each agent has spent and reserved after an event, and the first refusal.
-
-    SPENT is an agent's own, WITH BELOW counts the agents under it. RESERVED is held for model calls in
-    flight. An agent that has ended has no limit any more.
-
-    \b
-    Examples:
-      callboard budget
-      callboard budget 2026 --at 1200 --json | jq .refusal
-    """
-    recording, row = open_recording(log, session)
-    found = recording.budget(at)
+def emit_budget(recording: Recording, *, is_full: bool, as_json: bool) -> None:
+    """Print what each agent has spent and reserved at the end of a recording, and the first refusal."""
+    found = recording.budget()
     if as_json:
-        emit_json(_json(row.session_id, found))
+        emit_json(_json(recording.session_id, found))
         return
-    most = sorted(found.accounts, key=lambda one: -one.own.tokens)[: len(found.accounts) if full else _SHOWN]
+    number = len(found.accounts) if is_full else _SHOWN
+    most = sorted(found.accounts, key=lambda one: -one.own.tokens)[:number]
     shown = [one for one in found.accounts if one in most]
     headings = ("AGENT", "SPENT", "WITH BELOW", "COST", "RESERVED", "LIMIT")
     emit_lines(table(list(map(_row, shown)), headings, right=(1, 2, 3, 4, 5)))
     if len(shown) < len(found.accounts):
         left = len(found.accounts) - len(shown)
         emit_lines([Text(f"{left:,} agents that spent less are left out; --full lists them", style="dim")])
-    emit_lines([Text(), _refusal(row.session_id, found)])
+    emit_lines([Text(), _refusal(recording.session_id, found)])
 
 
 def _row(account: Account) -> tuple[str, ...]:

@@ -3,14 +3,14 @@ import json
 import pytest
 from rich.cells import cell_len
 
-from callboard.cli import report_command
+from callboard.cli import tools_view
 from callboard.cli.output import WIDE
 from callboard.replay.tool_figures import tool_usage
 from tests.cli.conftest import Callboard
 
 
 def test_tools_and_agents_have_a_row_each(callboard: Callboard) -> None:
-    lines = callboard("report", "20250101").stdout.splitlines()
+    lines = callboard("show", "20250101", "--tools").stdout.splitlines()
     assert lines[0].split() == ["TOOL", "CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95"]
     assert lines[1].split()[:2] == ["count_files", "1"]
     assert lines[3].split()[0] == "AGENT"
@@ -19,7 +19,7 @@ def test_tools_and_agents_have_a_row_each(callboard: Callboard) -> None:
 
 
 def test_the_figures_are_there_for_programs(callboard: Callboard) -> None:
-    found = json.loads(callboard("report", "20250101", "--json").stdout)
+    found = json.loads(callboard("show", "20250101", "--tools", "--json").stdout)
     assert found["at"] == 28
     assert found["session"].startswith("20250101")
     total = found["total"]
@@ -31,12 +31,14 @@ def test_the_figures_are_there_for_programs(callboard: Callboard) -> None:
 
 
 def test_an_earlier_event_has_the_calls_up_to_it(callboard: Callboard) -> None:
-    assert callboard("report", "20250101", "--at", "1").stdout == "no tool was called up to event 1\n"
-    assert json.loads(callboard("report", "20250101", "--at", "1", "--json").stdout)["by_tool"] == {}
+    assert (
+        callboard("show", "20250101", "--tools", "--at", "1").stdout == "no tool was called up to event 1\n"
+    )
+    assert json.loads(callboard("show", "20250101", "--tools", "--at", "1", "--json").stdout)["by_tool"] == {}
 
 
 def test_an_event_that_is_not_there(callboard: Callboard) -> None:
-    assert callboard("report", "20250101", "--at", "99").exit_code == 3
+    assert callboard("show", "20250101", "--tools", "--at", "99").exit_code == 3
 
 
 LONG = "look_up_the_regulations_of_the_whole_country"
@@ -46,8 +48,8 @@ LONG = "look_up_the_regulations_of_the_whole_country"
 def test_a_long_name_is_cut_only_where_the_terminal_is_narrow(
     width: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_command, "width_of_stdout", lambda: width)
+    monkeypatch.setattr(tools_view, "width_of_stdout", lambda: width)
     figures = tool_usage([]).total._replace(calls=1_000, tokens_out_estimated=30_000)
-    heading, row = report_command._table("TOOL", {LONG: figures})
+    heading, row = tools_view._table("TOOL", {LONG: figures})
     assert row.plain.split()[0] == name
     assert max(cell_len(heading.plain), cell_len(row.plain)) <= min(width, 100)

@@ -1,8 +1,8 @@
-"""`callboard state`: an actor's state after an event, and the changes that the event made."""
+"""The state of actors after an event, and the changes that the event made: `callboard show --state`."""
 
+from collections.abc import Sequence
 from typing import Final
 
-import click
 import msgspec
 from rich.text import Text
 
@@ -10,76 +10,36 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import AskState, SupervisorState
-from callboard.cli.change_lines import change_lines, heading
-from callboard.cli.errors import refuse_if
-from callboard.cli.events_command import line_of
+from callboard.cli.event_lines import line_of
 from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
 from callboard.cli.formats import counted, dollars, tokens
-from callboard.cli.options import check_option, full_option, json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, width_of_stdout
-from callboard.cli.recordings import open_at, say_checked
+from callboard.cli.recordings import say_checked
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
+from callboard.replay.state_changes import Change
 
 _VALUE_CHARS_MAX: Final = 60
+_CHANGES_SHOWN: Final = 40
+_CHANGE_CHARS: Final = 300
 
 
-@click.command("state")
-@session_argument
-@click.option("--changes", "has_changes", is_flag=True, help="Only what the event changed, and in whom.")
-@click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
-@click.option(
-    "--actor", default="", metavar="A", help="host, host.1, ..., or supervisor; without it, all in short."
-)
-@full_option
-@check_option
-@log_option
-@json_option
-def state(
-    session: str,
-    has_changes: bool,
-    at: int | None,
-    actor: str,
-    full: bool,
-    check: bool,
-    log: str,
-    as_json: bool,
+def emit_state(
+    recording: Recording, at: int, actor: str, fold: Folding, *, is_checked: bool, as_json: bool
 ) -> None:
-    """Show the state of an actor after an event, or what the event changed.
+    """Print the state of an actor after an event. actor: '' for all actors, in short.
 
-    The deciders compute the state again from the log; no model is called. --json has all of it, the
-    conversation included. Without --actor the shared state follows, with the agent whose tool wrote each key
-    last.
-
-    Without --actor every event up to N is read and its digest checked. With --actor only that actor's events
-    are read, which is fast in a long session; their digests cannot be checked alone, so the answer says
-    `chain not checked`, and --check reads the rest.
-
-    With --changes it is the fields that differ before and after the decision on the event. An event to a port
-    or a client was posted by a decision on another event, and the changes are those of that decision.
-    `shared.KEY` is a key of the shared state. Long values and conversations are folded.
-
-    \b
-    Examples:
-      callboard state 2026#12 --changes
-      callboard state --at 12
-      callboard state 2026 --at 12 --actor host.1
-      callboard state --actor host --json | jq .state.history
+    is_checked: the digests of the whole session were checked. Raises Failure for an unknown actor.
     """
-    refuse_if(has_changes and actor, "--changes names the actor itself: leave --actor out")
-    recording, upto = open_at(log, session, at, check=check)
-    fold = Folding(is_full=full)
-    if has_changes:
-        _emit_changes(recording, upto, fold, is_checked=check, as_json=as_json)
-    elif actor:
-        _emit_state(recording, upto, actor, fold, is_checked=check, as_json=as_json)
+    if actor:
+        _emit_actor(recording, at, actor, fold, is_checked=is_checked, as_json=as_json)
     else:
-        _emit_states(recording, upto, fold, as_json=as_json)
-    fold.say()
+        _emit_actors(recording, at, fold, as_json=as_json)
 
 
-def _emit_changes(recording: Recording, at: int, fold: Folding, *, is_checked: bool, as_json: bool) -> None:
+def emit_changes(recording: Recording, at: int, fold: Folding, *, is_checked: bool, as_json: bool) -> None:
+    """Print the fields that differ before and after the decision on an event."""
     found, (decided, actor) = recording.changes(at), recording.decision(at)
     if as_json:
         head = {"session": recording.session_id, "at": at, "checked": is_checked}
@@ -92,7 +52,33 @@ def _emit_changes(recording: Recording, at: int, fold: Folding, *, is_checked: b
     say_checked(is_checked=is_checked)
 
 
-def _emit_states(recording: Recording, at: int, fold: Folding, *, as_json: bool) -> None:
+def heading(at: int, actor: str, *, has_changes: bool) -> str:
+    """Return a line that names the decision: the event that was decided on, and the actor."""
+    if not actor:
+        return "no actor decides on this event"
+    return f"the decision of {actor} on event {at} changed{':' if has_changes else ' nothing'}"
+
+
+def change_lines(changes: Sequence[Change], fold: Folding) -> list[Text]:
+    """Return three lines for each change: the field, its value before, its value after."""
+    head, left, tail = fold.ends(changes, _CHANGES_SHOWN, 0)
+    lines = [line for one in (*head, *tail) for line in _change(one, fold)]
+    return [*lines, fold.gap(left, "fields", "  ")] if left else lines
+
+
+def _change(one: Change, fold: Folding) -> list[Text]:
+    return [
+        Text(f"  {fold.line(one.path, 200)}", style="bold"),
+        Text(f"    - {fold.line(_json_text(one.before), _CHANGE_CHARS)}", style="red"),
+        Text(f"    + {fold.line(_json_text(one.after), _CHANGE_CHARS)}", style="green"),
+    ]
+
+
+def _json_text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _emit_actors(recording: Recording, at: int, fold: Folding, *, as_json: bool) -> None:
     known, shared = recording.states(at), recording.shared_state(at)
     if as_json:
         actors = {name: plain(one) for name, one in known.items()}
@@ -122,7 +108,7 @@ def _shared_json(shared: SharedState) -> dict[str, object]:
     }
 
 
-def _emit_state(
+def _emit_actor(
     recording: Recording, at: int, actor: str, fold: Folding, *, is_checked: bool, as_json: bool
 ) -> None:
     found = recording.state(at, actor)

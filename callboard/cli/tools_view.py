@@ -1,16 +1,14 @@
-"""`callboard report`: the use of tools in a session, by tool and by agent."""
+"""The use of tools in a session, by tool and by agent: `callboard show --tools`."""
 
 from collections.abc import Mapping
 from typing import Final
 
-import click
 from rich.text import Text
 
 from callboard.cli.formats import counted, tokens
-from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, table, width_of_stdout
-from callboard.cli.recordings import open_at
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.recording import Recording
 from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
 
 _HEADINGS: Final = ("CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95")
@@ -19,27 +17,9 @@ _FIGURES_CHARS: Final = 80 - _NAME_CHARS
 _MS: Final = 1_000
 
 
-@click.command("report")
-@session_argument
-@click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
-@log_option
-@json_option
-def report(session: str, at: int | None, log: str, as_json: bool) -> None:
-    """Show the calls, errors, tokens and times of tools, by tool and by agent.
-
-    ERRORS is the share of answered calls that failed, or whose effect is not known. HITS is the share of
-    calls that were answered with an earlier result, among those of tools that allow it. TOKENS~ is an
-    estimate of what the models read. The times are from a call to its answer: the mean, and the times that
-    half and 95 % of the calls do not exceed. --json has processor times and the tools' own metrics, too.
-
-    \b
-    Examples:
-      callboard report
-      callboard report 2026 --json | jq .by_tool
-    """
-    recording, upto = open_at(log, session, at, check=False)
-    recording.event(upto)  # raises for one that is not there
-    found = tool_usage(recording.events.upto(upto))._replace(at=upto)
+def emit_tools(recording: Recording, *, as_json: bool) -> None:
+    """Print the calls, errors, tokens and times of tools up to the end of a recording."""
+    found = tool_usage(recording.events)._replace(at=recording.head.seq)
     if as_json:
         emit_json({"session": recording.session_id, **_json(found)})
         return
