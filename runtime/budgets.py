@@ -8,13 +8,47 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_limits import Budget, checked_patterns
 from callboard.actors.session.budget_scope import BudgetState
 from callboard.actors.session.budgets import BudgetPolicy, Given, Refused
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.spending import SpendingStore
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.spending import Unlogged
+
+
+class UnloggedCharge(Value, frozen=True):
+    """A call that a crash has lost before its answer, and that no log tells of. Its need is charged whole.
+
+    scopes: those that it is charged to. at_ms: the time of the charge, in milliseconds since 1970 UTC.
+    """
+
+    session_id: str
+    agent: str
+    turn: int
+    attempt: int
+    tokens: int
+    cost_usd: float
+    scopes: tuple[str, ...]
+    at_ms: int
+
+
+class BudgetReport(Value, frozen=True):
+    """The budgets of a runtime. unlogged: the charges that no log holds."""
+
+    scopes: tuple[BudgetState, ...] = ()
+    unlogged: tuple[UnloggedCharge, ...] = ()
+
+
+def _charge_of(one: Unlogged) -> UnloggedCharge:
+    key, need, spans = one.reservation
+    amounts = (need.tokens, need.micro_usd / 1_000_000)
+    call = (key.session, key.agent, key.turn, key.attempt)
+    return UnloggedCharge(*call, *amounts, tuple(scope for scope, _ in spans), one.at_ms)
+
 
 _LOOK_MS: Final = 60_000
 """The wall clock may jump, so a call that waits for the end of a period is looked at this often."""
@@ -23,17 +57,24 @@ _LOOK_MS: Final = 60_000
 class SharedBudgets:
     """The scopes of all sessions of one runtime, on its event loop."""
 
-    def __init__(self, budgets: Mapping[str, Budget] | None = None) -> None:
-        self.budgets = checked_patterns(budgets or {})
+    def __init__(self, budgets: Mapping[str, Budget] | None, log: EventLog) -> None:
+        """Take budgets by pattern. Raises MisuseError."""
+        self.budgets = checked_patterns({} if budgets is None else budgets)
+        self.store = getattr(log, "spending", None)
+        if self.budgets and self.store is None:
+            raise MisuseError(
+                f"budgets= needs a log that keeps what is spent, and {type(log).__name__} has no `spending`; "
+                "use a SQLite log, or a log in memory"
+            )
         self._policy = BudgetPolicy(self.budgets, now_ms())
         self._takers: dict[CallKey, Callable[[Given | Refused], object]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    async def load(self, store: SpendingStore, scopes: Sequence[str]) -> None:
+    async def load(self, scopes: Sequence[str]) -> None:
         """Read the stored amounts of scopes that are not known here. Raises CorruptLog for a damaged row."""
         new = [scope for scope in scopes if not self._policy.knows(scope)]
-        if new:
-            spending = await store.read(new)
+        if new and self.store is not None:
+            spending = await self.store.read(new)
             self._policy.load(new, spending.spent, spending.reserved, now_ms())
 
     def begin(self, session: str, epoch: int, held: Iterable[Reservation]) -> list[Reservation]:
@@ -74,9 +115,16 @@ class SharedBudgets:
         if self._takers:
             self._serve()
 
-    def states(self) -> tuple[BudgetState, ...]:
-        """Return the scopes as they are now."""
-        return self._policy.states(now_ms())
+    async def report(self) -> BudgetReport:
+        """Return all scopes and the unlogged charges. Raises CorruptLog for a damaged row."""
+        if self.store is None:
+            return BudgetReport()
+        stored, unlogged = await self.store.read(), await self.store.unlogged()
+        elsewhere = BudgetPolicy(self.budgets, now_ms())
+        elsewhere.load([one.scope for one in stored.spent], *stored, now_ms())
+        found = {one.scope: one for one in elsewhere.states(now_ms())}
+        found |= {one.scope: one for one in self._policy.states(now_ms())}
+        return BudgetReport(tuple(found[name] for name in sorted(found)), tuple(map(_charge_of, unlogged)))
 
     def close(self) -> None:
         """Forget the timer."""

@@ -70,12 +70,11 @@ class _Open(msgspec.Struct, gc=False):
 
 
 class BudgetKeys:
-    """The open reservations of one session, under one epoch. is_used: True once one has been asked for."""
+    """The open reservations of one session, under one epoch."""
 
     def __init__(self, session: str, epoch: int) -> None:
         self._session = session
         self.epoch = epoch
-        self.is_used = False
         self._open: dict[str, _Open] = {}  # by agent: each has one call at a time
         self._needs: dict[str, Need] = {}
 
@@ -97,7 +96,6 @@ class BudgetKeys:
     def _wish(self, event: Event, changes: list[SpendingChange]) -> None:
         body: RequestBudget = event.body  # type: ignore[assignment]  # `_HANDLERS` has it by this kind
         self._needs[body.agent] = body.need
-        self.is_used = True
 
     def _given(self, event: Event, changes: list[SpendingChange]) -> None:
         body: BudgetGiven = event.body  # type: ignore[assignment]  # as above

@@ -19,7 +19,6 @@ from callboard.actors.protocol.limits import micro_usd
 from callboard.actors.session.budget_periods import Per
 
 Unit: TypeAlias = Literal["tokens", "micro_usd"]
-UNITS: Final[tuple[Unit, ...]] = ("tokens", "micro_usd")
 _OF_TAG: Final = ":*="
 
 

@@ -4,13 +4,12 @@ The amount spent is that of settled calls. Beside it stand the reservations of c
 sessions that run, and those *elsewhere*, of sessions that no process runs.
 """
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.session.budget_keys import CallKey
-from callboard.actors.session.budget_limits import UNITS, Budget, Unit, pattern_of
+from callboard.actors.session.budget_limits import Budget, Unit, pattern_of
 
 NAMED_MAX: Final = 12  # sessions that a refusal names
 
@@ -64,45 +63,69 @@ class ScopeBooks:
     def __init__(self, name: str, budget: Budget, period: str) -> None:
         self.name = name
         self.budget = budget
-        self.limits = [(unit, limit) for unit in UNITS if (limit := budget.limit(unit)) is not None]
         self.line: list[int] = []  # tickets, in order
-        self.spent = NOTHING
-        self.reserved = NOTHING  # by sessions that run
-        self.elsewhere: dict[CallKey, Need] = {}  # by others
+        self._tokens = budget.limit("tokens")
+        self._micro_usd = budget.limit("micro_usd")
         self.begin(period)
 
     def begin(self, period: str) -> None:
         """Begin a period: nothing is spent in it."""
         self.period = period
-        self.spent = self.reserved = NOTHING
-        self.elsewhere = {}
-
-    def refusal(self, need: Need) -> Refused | None:
-        """Return the refusal of a call that does not fit beside the amount spent; None if it does."""
-        for unit, limit in self.limits:
-            spent = getattr(self.spent, unit)
-            held = sum(getattr(one, unit) for one in self.elsewhere.values()) if self.elsewhere else 0
-            if spent + held + getattr(need, unit) > limit:
-                return Refused(self.name, self.period, unit, limit, spent, held, self.sessions)
-        return None
+        self.spent = self.reserved = self.held = NOTHING  # reserved: by sessions that run; held: by others
+        self._elsewhere: dict[CallKey, Need] = {}
 
     @property
     def sessions(self) -> tuple[str, ...]:
         """Return the sessions that hold reservations and that no process runs."""
-        return tuple(dict.fromkeys(key.session for key in self.elsewhere))[:NAMED_MAX]
+        return tuple(dict.fromkeys(key.session for key in self._elsewhere))[:NAMED_MAX]
+
+    # --- calls ----------------------------------------------------------------------
 
     def has_room(self, need: Need) -> bool:
-        """Return True if a call that `refusal` lets pass fits beside the reservations, too."""
-        for unit, limit in self.limits:
-            held = sum(getattr(one, unit) for one in self.elsewhere.values()) if self.elsewhere else 0
-            taken = getattr(self.spent, unit) + getattr(self.reserved, unit) + held
-            if taken + getattr(need, unit) > limit:
-                return False
-        return True
+        """Return True if a call fits beside the amount spent and all reservations."""
+        spent, reserved, held = self.spent, self.reserved, self.held
+        tokens, micro = self._tokens, self._micro_usd
+        if tokens is not None and spent.tokens + reserved.tokens + held.tokens + need.tokens > tokens:
+            return False
+        taken = spent.micro_usd + reserved.micro_usd + held.micro_usd
+        return micro is None or taken + need.micro_usd <= micro
+
+    def refusal(self, need: Need) -> Refused | None:
+        """Return the refusal of a call that never fits in this period; None if it can."""
+        spent, held = self.spent, self.held
+        limit = self._tokens
+        if limit is not None and spent.tokens + held.tokens + need.tokens > limit:
+            figures = (limit, spent.tokens, held.tokens, self.sessions)
+            return Refused(self.name, self.period, "tokens", *figures)
+        limit = self._micro_usd
+        if limit is not None and spent.micro_usd + held.micro_usd + need.micro_usd > limit:
+            figures = (limit, spent.micro_usd, held.micro_usd, self.sessions)
+            return Refused(self.name, self.period, "micro_usd", *figures)
+        return None
+
+    # --- amounts --------------------------------------------------------------------
+
+    def reserve(self, key: CallKey, need: Need, *, is_running: bool) -> None:
+        """Reserve a call. is_running: False for one of a session that no process runs."""
+        if is_running:
+            self.reserved = plus(self.reserved, need)
+        elif key not in self._elsewhere:
+            self._elsewhere[key] = need
+            self.held = plus(self.held, need)
+
+    def release(self, key: CallKey, need: Need) -> None:
+        """Release the reservation of a call."""
+        if self._elsewhere and self._elsewhere.pop(key, None) is not None:
+            self.held = less(self.held, need)
+        else:
+            self.reserved = less(self.reserved, need)
+
+    def charge(self, amount: Need) -> None:
+        """Add to the amount spent."""
+        self.spent = plus(self.spent, amount)
 
     def state(self) -> BudgetState:
         """Return the scope as it is now."""
-        held = total(self.elsewhere.values())
         return BudgetState(
             self.name,
             pattern_of(self.name),
@@ -112,8 +135,8 @@ class ScopeBooks:
             self.spent.micro_usd / 1_000_000,
             self.reserved.tokens,
             self.reserved.micro_usd / 1_000_000,
-            held.tokens,
-            held.micro_usd / 1_000_000,
+            self.held.tokens,
+            self.held.micro_usd / 1_000_000,
             self.sessions,
             len(self.line),
         )
@@ -127,11 +150,3 @@ def plus(one: Need, other: Need) -> Need:
 def less(one: Need, other: Need) -> Need:
     """Subtract the other amount."""
     return Need(one.tokens - other.tokens, one.micro_usd - other.micro_usd)
-
-
-def total(needs: Iterable[Need]) -> Need:
-    """Add amounts."""
-    found = NOTHING
-    for need in needs:
-        found = plus(found, need)
-    return found

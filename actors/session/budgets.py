@@ -21,12 +21,12 @@ from bisect import insort
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Spans
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.budget_limits import Budget, pattern_of
 from callboard.actors.session.budget_periods import Per, end_of, is_period_of, period_at
-from callboard.actors.session.budget_scope import BudgetState, Refused, ScopeBooks, Spent, less, plus
+from callboard.actors.session.budget_scope import BudgetState, Refused, ScopeBooks, Spent
 
 
 class Given(NamedTuple):
@@ -40,11 +40,11 @@ Answer: TypeAlias = tuple[CallKey, Given | Refused]
 
 
 class _Waiting(NamedTuple):
-    """A call that waits. ticket: its place in the order of all calls."""
+    """A call that may wait. ticket: its place in the order of all calls."""
 
     key: CallKey
     need: Need
-    scopes: tuple[str, ...]
+    books: tuple[ScopeBooks, ...]
     ticket: int
 
 
@@ -57,6 +57,7 @@ class BudgetPolicy:
         self._periods = {per: period_at(per, now) for per in _pers(budgets)}
         self._ends_ms = self._next_end()
         self._scopes: dict[str, ScopeBooks] = {}
+        self._books: dict[tuple[str, ...], tuple[ScopeBooks, ...]] = {}  # by the scopes of a session
         self._held: dict[str, dict[CallKey, Reservation]] = {}  # by session
         self._running: set[str] = set()
         self._waiting: dict[int, _Waiting] = {}
@@ -113,10 +114,10 @@ class BudgetPolicy:
         lost = []
         for one in list(self._held.get(session, {}).values()):
             if one.key.epoch < epoch:
-                self._drop(one)
-                if one.key[2:] not in kept:
+                is_lost = one.key[2:] not in kept
+                self._end(one, one.need if is_lost else NOTHING)
+                if is_lost:
                     lost.append(one)
-                    self._charge(one, one.need)
         self._running.add(session)
         for one in kept.values():
             self._held.setdefault(session, {})[one.key] = one
@@ -143,11 +144,15 @@ class BudgetPolicy:
         A scope of a pattern without a budget here is not looked at.
         """
         self._move_to(now)
-        known = tuple(name for name in scopes if pattern_of(name) in self.budgets)
-        answer = self._answer(_Waiting(key, need, known, self._next_ticket))
+        books = self._books.get(scopes)
+        if books is None:
+            known = (name for name in scopes if pattern_of(name) in self.budgets)
+            books = self._books[scopes] = tuple(map(self._scope, known))
+        call = _Waiting(key, need, books, self._next_ticket)
+        answer = self._answer(call)
         if answer is None:
             self._tickets[key] = self._next_ticket
-            self._waiting[self._next_ticket] = _Waiting(key, need, known, self._next_ticket)
+            self._waiting[self._next_ticket] = call
             self._next_ticket += 1
         return answer
 
@@ -162,10 +167,10 @@ class BudgetPolicy:
         """Charge a call and release its reservation."""
         self._move_to(now)
         if isinstance(change, Settlement):
-            one = self._held.get(change.reservation.key.session, {}).get(change.reservation.key)
+            key = change.reservation.key
+            one = self._held.get(key.session, {}).get(key)
             if one is not None:
-                self._drop(one)
-                self._charge(one, change.charge)
+                self._end(one, change.charge)
 
     def give(self, now: int) -> list[Answer]:
         """Answer the calls that wait, as far as there is room for them."""
@@ -186,30 +191,37 @@ class BudgetPolicy:
 
     def _answer(self, call: _Waiting) -> Given | Refused | None:
         """Reserve or refuse a call; None if it waits, in the line of each scope without room for it."""
-        scopes = [self._scope(name) for name in call.scopes]
-        for scope in scopes:
+        key, need, books, ticket = call
+        is_blocked = False
+        for scope in books:  # most calls have room in all
+            if (scope.line and scope.line[0] < ticket) or not scope.has_room(need):
+                is_blocked = True
+        if is_blocked:
+            return self._blocked(call)
+        one = Reservation(key, need, tuple([(scope.name, scope.period) for scope in books]))
+        self._held.setdefault(key.session, {})[key] = one
+        for scope in books:
+            scope.reserve(key, need, is_running=True)
+        return Given(one.spans)
+
+    def _blocked(self, call: _Waiting) -> Refused | None:
+        """Refuse a call that never fits. Put any other into the line of each scope without room for it."""
+        for scope in call.books:
             if refused := scope.refusal(call.need):
                 return refused
-        blocked = [one for one in scopes if _is_passed(one, call.ticket) or not one.has_room(call.need)]
-        for scope in blocked:
-            if call.ticket not in scope.line:
+        for scope in call.books:
+            is_passed = scope.line and scope.line[0] < call.ticket
+            if (is_passed or not scope.has_room(call.need)) and call.ticket not in scope.line:
                 insort(scope.line, call.ticket)
-        if blocked:
-            return None
-        spans = tuple((scope.name, scope.period) for scope in scopes)
-        one = Reservation(call.key, call.need, spans)
-        self._held.setdefault(call.key.session, {})[call.key] = one
-        self._reserve(one, is_running=True)
-        return Given(spans)
+        return None
 
     def _leave_lines(self, waiting: _Waiting) -> None:
         self._waiting.pop(waiting.ticket, None)
         self._tickets.pop(waiting.key, None)
-        for name in waiting.scopes:
-            line = self._scopes[name].line
-            if waiting.ticket in line:
-                line.remove(waiting.ticket)
-                self._looked_at[name] = None
+        for scope in waiting.books:
+            if waiting.ticket in scope.line:
+                scope.line.remove(waiting.ticket)
+                self._looked_at[scope.name] = None
 
     # --- amounts --------------------------------------------------------------------
 
@@ -222,34 +234,29 @@ class BudgetPolicy:
 
     def _reserve(self, one: Reservation, *, is_running: bool) -> None:
         for scope in self._in_period(one):
-            if is_running:
-                scope.reserved = plus(scope.reserved, one.need)
-            else:
-                scope.elsewhere[one.key] = one.need
+            scope.reserve(one.key, one.need, is_running=is_running)
 
     def _unreserve(self, one: Reservation) -> None:
         for scope in self._in_period(one):
-            if scope.elsewhere.pop(one.key, None) is None:
-                scope.reserved = less(scope.reserved, one.need)
-            self._looked_at[scope.name] = None
+            scope.release(one.key, one.need)
+            if scope.line:
+                self._looked_at[scope.name] = None
 
-    def _drop(self, one: Reservation) -> None:
-        """Forget a reservation that has ended."""
+    def _end(self, one: Reservation, charge: Need) -> None:
+        """Forget a reservation, and charge its call."""
         self._unreserve(one)
+        for scope in self._in_period(one):
+            scope.charge(charge)
         own = self._held[one.key.session]
         del own[one.key]
         if not own:
             del self._held[one.key.session]
 
-    def _charge(self, one: Reservation, charge: Need) -> None:
-        for scope in self._in_period(one):
-            scope.spent = plus(scope.spent, charge)
-
     # --- time -----------------------------------------------------------------------
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until the end of a period for which a call waits; None if none does."""
-        pers = {self._scopes[name].budget.per for one in self._waiting.values() for name in one.scopes}
+        pers = {scope.budget.per for one in self._waiting.values() for scope in one.books}
         ends = [end for per in pers if (end := end_of(per, max(now, self._now))) is not None]
         return max(0, min(ends) - now) if ends else None
 
@@ -274,6 +281,7 @@ class BudgetPolicy:
                 self._looked_at[name] = None
                 if not scope.line:  # it is made again, with nothing spent, by the next call
                     del self._scopes[name], self._looked_at[name]
+        self._books.clear()
 
     # --- looking --------------------------------------------------------------------
 
@@ -285,8 +293,3 @@ class BudgetPolicy:
 
 def _pers(budgets: Mapping[str, Budget]) -> set[Per]:
     return {budget.per for budget in budgets.values()}
-
-
-def _is_passed(scope: ScopeBooks, ticket: int) -> bool:
-    """Return True if an earlier call waits in the line of a scope."""
-    return bool(scope.line) and scope.line[0] < ticket

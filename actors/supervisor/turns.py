@@ -158,7 +158,7 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq:
         wish = RequestBudget(agent.address, wanted.turn, wanted.attempt, need)
         work.posts.append(Post(BUDGETS, wish))
     else:
-        ancestry[-1] = _placed(work, agent, wanted, seq, reserved)
+        ancestry[-1] = _placed(work, agent, wanted, seq, reserved, is_budgeted=agent.is_budgeted)
     work.put_records(ancestry)
 
 
@@ -169,20 +169,33 @@ def _held(agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Rec
     )
 
 
-def _placed(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Record:
+def _placed(
+    work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need, *, is_budgeted: bool
+) -> Record:
     """Ask for a place for a call, or post its grant if its model needs none. Return the agent's record."""
     model = wanted.model or agent.model.name
     if model not in work.state.capacity:
-        return _called(work, agent, wanted, seq, reserved)
+        return _called(work, agent, wanted, seq, reserved, is_budgeted=is_budgeted)
+    if is_budgeted:
+        agent = replace(agent, is_budgeted=True)
     place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, model, wanted.need)
     work.posts.append(Post(CAPACITY, place))
     return _held(agent, wanted, seq, reserved)
 
 
-def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Record:
+def _called(
+    work: UnitOfWork,
+    agent: Record,
+    wanted: TurnRequested,
+    seq: int,
+    reserved: Need,
+    *,
+    is_budgeted: bool = False,
+) -> Record:
     """Post the grant of an agent's call. Return the agent's record.
 
-    seq: of the request. reserved: in the agent's scope, the call's need included.
+    seq: of the request. reserved: in the agent's scope, the call's need included. is_budgeted: True if
+    budgets above the session have reserved the call.
     """
     work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
     if wanted.told:
@@ -198,6 +211,7 @@ def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, re
         wanted_at=0,
         ticket=0,
         parked="",
+        is_budgeted=is_budgeted,
     )
 
 
@@ -208,7 +222,8 @@ def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
         return
     agent, wanted = ancestry[-1], ancestry[-1].wanted
     if wanted is not None and given.status == "given":
-        work.put_record(_called(work, agent, wanted, agent.wanted_at, agent.reserved))
+        call = (wanted, agent.wanted_at, agent.reserved)
+        work.put_record(_called(work, agent, *call, is_budgeted=agent.is_budgeted))
         return
     if agent.is_budgeted and wanted is None:
         agent = _give_budget_back(work, agent, given)
@@ -230,9 +245,8 @@ def on_budget_given(work: UnitOfWork, given: BudgetGiven) -> None:
         return
     agent, wanted = ancestry[-1], ancestry[-1].wanted
     if given.status == "given":
-        agent = replace(agent, is_budgeted=True)
         if wanted is not None:
-            work.put_record(_placed(work, agent, wanted, agent.wanted_at, agent.reserved))
+            work.put_record(_placed(work, agent, wanted, agent.wanted_at, agent.reserved, is_budgeted=True))
             return
         agent = _give_budget_back(work, agent, given)
     _release(work, ancestry, agent, need)
@@ -310,12 +324,11 @@ def settle(work: UnitOfWork, sender: str, settled: Settled, *, is_stated: bool) 
         return
     used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)
-    if record.is_budgeted:
-        record = replace(record, is_budgeted=False)
-        if not is_stated:
-            charge = SettleBudget(sender, record.turn, record.attempt, used.tokens, used.micro_usd)
-            work.posts.append(Post(BUDGETS, charge))
-    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, turn=0, attempt=0, text=text)
+    if record.is_budgeted and not is_stated:
+        charge = SettleBudget(sender, record.turn, record.attempt, used.tokens, used.micro_usd)
+        work.posts.append(Post(BUDGETS, charge))
+    fields = {"spent": spent, "reserved": reserved, "text": text}
+    ancestry[-1] = replace(record, **fields, grant=None, turn=0, attempt=0, is_budgeted=False)
     work.put_records(ancestry)
     work.in_flight -= 1
     wake_along(work, ancestry)
