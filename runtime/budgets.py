@@ -90,14 +90,12 @@ class SharedBudgets:
             del self._takers[key]
         self._serve()
 
-    def request(
-        self, key: CallKey, scopes: tuple[str, ...], need: Need, take: Callable[[Given | Refused], object]
-    ) -> None:
-        """Reserve a call. take: called once with the answer, perhaps at once."""
-        answer = self._policy.request(key, scopes, need, now_ms())
-        if answer is not None:
-            take(answer)
-            return
+    def request(self, key: CallKey, scopes: tuple[str, ...], need: Need) -> Given | Refused | None:
+        """Reserve a call, or refuse it. None if it waits: `wait` says who takes the answer."""
+        return self._policy.request(key, scopes, need, now_ms())
+
+    def wait(self, key: CallKey, take: Callable[[Given | Refused], object]) -> None:
+        """Let a call wait for its answer. take: called with it, once."""
         self._takers[key] = take
         self._serve()
 

@@ -240,7 +240,7 @@ class CapacityGiven(RichMessage, frozen=True):
 
 
 @final
-class RequestBudget(RichMessage, frozen=True):
+class RequestBudget(Message, frozen=True):
     """A wish to reserve a call in the budgets above the session, whose scopes the session names.
 
     need: the most that the call can use.
@@ -249,14 +249,11 @@ class RequestBudget(RichMessage, frozen=True):
     agent: str
     turn: int
     attempt: int
-    need: Need = NOTHING
-
-    def __post_init__(self) -> None:
-        keep_default(self, "need", NOTHING)
+    need: Need
 
 
 @final
-class BudgetGiven(RichMessage, frozen=True):
+class BudgetGiven(Message, frozen=True):
     """The one answer to a `RequestBudget`. `cancelled`: its agent was stopped while it waited.
 
     spans: of a call that is `given`, the scopes in which it is reserved, each with its period; none where a

@@ -31,7 +31,7 @@ from callboard.actors.protocol.messages import (
     Wake,
 )
 from callboard.actors.protocol.port_messages import BudgetGiven, CallModel, RequestBudget, SettleBudget
-from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Spans
 
 
@@ -114,14 +114,14 @@ class BudgetKeys:
             opened.is_made = True
 
     def _stated(self, event: Event, changes: list[SpendingChange]) -> None:
-        opened = self._open.get(event.sender)
-        if opened is None or not opened.is_made:
-            return
         body: Any = event.body
-        settled = body.settled
-        if settled is not None:
+        settled = body if type(body) is TurnSettled else body.settled  # its property makes a new object
+        opened = self._open.get(event.sender) if settled is not None else None
+        if opened is not None and opened.is_made:
             del self._open[event.sender]
-            changes.append(Settlement(opened.reservation, _charge(opened.reservation.need, settled.usage)))
+            need, usage = opened.reservation.need, settled.usage
+            charge = need if usage is None else Need(usage.tokens, usage.micro_usd)
+            changes.append(Settlement(opened.reservation, charge))
 
     def _settled(self, event: Event, changes: list[SpendingChange]) -> None:
         body: SettleBudget = event.body  # type: ignore[assignment]  # as above
@@ -139,10 +139,6 @@ def open_in(session: str, epoch: int, events: Iterable[Event]) -> BudgetKeys:
     keys = BudgetKeys(session, epoch)
     keys.take(events)
     return keys
-
-
-def _charge(need: Need, usage: Usage | None) -> Need:
-    return need if usage is None else Need(usage.tokens, usage.micro_usd)
 
 
 _Handler: TypeAlias = Callable[[BudgetKeys, Event, list[SpendingChange]], None]

@@ -7,7 +7,7 @@ sessions that run, and those *elsewhere*, of sessions that no process runs.
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.immutable import Value
-from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey
 from callboard.actors.session.budget_limits import Budget, Unit, pattern_of
 
@@ -57,13 +57,36 @@ class BudgetState(Value, frozen=True):
     waiting: int = 0
 
 
+class Amount:
+    """A sum of tokens and micro-dollars, added up in place: each call changes two of them."""
+
+    __slots__ = ("micro_usd", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = self.micro_usd = 0
+
+    def add(self, need: Need) -> None:
+        """Add an amount."""
+        self.tokens += need.tokens
+        self.micro_usd += need.micro_usd
+
+    def take(self, need: Need) -> None:
+        """Subtract an amount."""
+        self.tokens -= need.tokens
+        self.micro_usd -= need.micro_usd
+
+
 class ScopeBooks:
-    """The books of one scope, in its period."""
+    """The books of one scope, in its period.
+
+    line: the tickets of calls that wait, in order. spent: by settled calls. reserved: by sessions that run.
+    held: by other sessions.
+    """
 
     def __init__(self, name: str, budget: Budget, period: str) -> None:
         self.name = name
         self.budget = budget
-        self.line: list[int] = []  # tickets, in order
+        self.line: list[int] = []
         self._tokens = budget.limit("tokens")
         self._micro_usd = budget.limit("micro_usd")
         self.begin(period)
@@ -71,7 +94,7 @@ class ScopeBooks:
     def begin(self, period: str) -> None:
         """Begin a period: nothing is spent in it."""
         self.period = period
-        self.spent = self.reserved = self.held = NOTHING  # reserved: by sessions that run; held: by others
+        self.spent, self.reserved, self.held = Amount(), Amount(), Amount()
         self._elsewhere: dict[CallKey, Need] = {}
 
     @property
@@ -84,11 +107,13 @@ class ScopeBooks:
     def has_room(self, need: Need) -> bool:
         """Return True if a call fits beside the amount spent and all reservations."""
         spent, reserved, held = self.spent, self.reserved, self.held
-        tokens, micro = self._tokens, self._micro_usd
-        if tokens is not None and spent.tokens + reserved.tokens + held.tokens + need.tokens > tokens:
+        limit = self._tokens
+        if limit is not None and spent.tokens + reserved.tokens + held.tokens + need.tokens > limit:
             return False
-        taken = spent.micro_usd + reserved.micro_usd + held.micro_usd
-        return micro is None or taken + need.micro_usd <= micro
+        limit = self._micro_usd
+        if limit is None:
+            return True
+        return spent.micro_usd + reserved.micro_usd + held.micro_usd + need.micro_usd <= limit
 
     def refusal(self, need: Need) -> Refused | None:
         """Return the refusal of a call that never fits in this period; None if it can."""
@@ -108,21 +133,17 @@ class ScopeBooks:
     def reserve(self, key: CallKey, need: Need, *, is_running: bool) -> None:
         """Reserve a call. is_running: False for one of a session that no process runs."""
         if is_running:
-            self.reserved = plus(self.reserved, need)
+            self.reserved.add(need)
         elif key not in self._elsewhere:
             self._elsewhere[key] = need
-            self.held = plus(self.held, need)
+            self.held.add(need)
 
     def release(self, key: CallKey, need: Need) -> None:
         """Release the reservation of a call."""
         if self._elsewhere and self._elsewhere.pop(key, None) is not None:
-            self.held = less(self.held, need)
+            self.held.take(need)
         else:
-            self.reserved = less(self.reserved, need)
-
-    def charge(self, amount: Need) -> None:
-        """Add to the amount spent."""
-        self.spent = plus(self.spent, amount)
+            self.reserved.take(need)
 
     def state(self) -> BudgetState:
         """Return the scope as it is now."""
@@ -140,13 +161,3 @@ class ScopeBooks:
             self.sessions,
             len(self.line),
         )
-
-
-def plus(one: Need, other: Need) -> Need:
-    """Add two amounts."""
-    return Need(one.tokens + other.tokens, one.micro_usd + other.micro_usd)
-
-
-def less(one: Need, other: Need) -> Need:
-    """Subtract the other amount."""
-    return Need(one.tokens - other.tokens, one.micro_usd - other.micro_usd)

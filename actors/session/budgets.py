@@ -88,7 +88,7 @@ class BudgetPolicy:
             if name in new and scope and is_period_of(scope.budget.per, period) and period >= scope.period:
                 if period > scope.period:
                     scope.begin(period)
-                scope.spent = amount
+                scope.spent.add(amount)
         for one in reserved:
             held = self._held.get(one.key.session, {})
             if one.key not in held and one.key.session not in self._running:
@@ -148,13 +148,18 @@ class BudgetPolicy:
         if books is None:
             known = (name for name in scopes if pattern_of(name) in self.budgets)
             books = self._books[scopes] = tuple(map(self._scope, known))
+        for scope in books:
+            if scope.line or not scope.has_room(need):
+                break
+        else:  # as for most calls
+            return self._reserved(key, need, books)
         call = _Waiting(key, need, books, self._next_ticket)
-        answer = self._answer(call)
-        if answer is None:
-            self._tickets[key] = self._next_ticket
-            self._waiting[self._next_ticket] = call
+        refused = self._blocked(call)
+        if refused is None:
+            self._tickets[key] = call.ticket
+            self._waiting[call.ticket] = call
             self._next_ticket += 1
-        return answer
+        return refused
 
     def cancel(self, key: CallKey, now: int) -> None:
         """Take a call out of its lines. A call that is reserved stays so until it is settled."""
@@ -190,18 +195,21 @@ class BudgetPolicy:
         return answers
 
     def _answer(self, call: _Waiting) -> Given | Refused | None:
-        """Reserve or refuse a call; None if it waits, in the line of each scope without room for it."""
-        key, need, books, ticket = call
-        is_blocked = False
-        for scope in books:  # most calls have room in all
-            if (scope.line and scope.line[0] < ticket) or not scope.has_room(need):
-                is_blocked = True
-        if is_blocked:
-            return self._blocked(call)
+        """Reserve or refuse a call that waits; None if it waits on."""
+        for scope in call.books:
+            if _is_passed(scope, call.ticket) or not scope.has_room(call.need):
+                return self._blocked(call)
+        return self._reserved(call.key, call.need, call.books)
+
+    def _reserved(self, key: CallKey, need: Need, books: tuple[ScopeBooks, ...]) -> Given:
+        """Reserve a call."""
         one = Reservation(key, need, tuple([(scope.name, scope.period) for scope in books]))
-        self._held.setdefault(key.session, {})[key] = one
+        own = self._held.get(key.session)
+        if own is None:
+            own = self._held[key.session] = {}
+        own[key] = one
         for scope in books:
-            scope.reserve(key, need, is_running=True)
+            scope.reserved.add(need)
         return Given(one.spans)
 
     def _blocked(self, call: _Waiting) -> Refused | None:
@@ -210,8 +218,8 @@ class BudgetPolicy:
             if refused := scope.refusal(call.need):
                 return refused
         for scope in call.books:
-            is_passed = scope.line and scope.line[0] < call.ticket
-            if (is_passed or not scope.has_room(call.need)) and call.ticket not in scope.line:
+            is_blocked = _is_passed(scope, call.ticket) or not scope.has_room(call.need)
+            if is_blocked and call.ticket not in scope.line:
                 insort(scope.line, call.ticket)
         return None
 
@@ -244,9 +252,13 @@ class BudgetPolicy:
 
     def _end(self, one: Reservation, charge: Need) -> None:
         """Forget a reservation, and charge its call."""
-        self._unreserve(one)
-        for scope in self._in_period(one):
-            scope.charge(charge)
+        for name, period in one.spans:
+            scope = self._scopes.get(name)
+            if scope is not None and scope.period == period:
+                scope.release(one.key, one.need)
+                scope.spent.add(charge)
+                if scope.line:
+                    self._looked_at[name] = None
         own = self._held[one.key.session]
         del own[one.key]
         if not own:
@@ -293,3 +305,8 @@ class BudgetPolicy:
 
 def _pers(budgets: Mapping[str, Budget]) -> set[Per]:
     return {budget.per for budget in budgets.values()}
+
+
+def _is_passed(scope: ScopeBooks, ticket: int) -> bool:
+    """Return True if an earlier call waits in the line of a scope."""
+    return bool(scope.line) and scope.line[0] < ticket

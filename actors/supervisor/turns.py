@@ -327,8 +327,16 @@ def settle(work: UnitOfWork, sender: str, settled: Settled, *, is_stated: bool) 
     if record.is_budgeted and not is_stated:
         charge = SettleBudget(sender, record.turn, record.attempt, used.tokens, used.micro_usd)
         work.posts.append(Post(BUDGETS, charge))
-    fields = {"spent": spent, "reserved": reserved, "text": text}
-    ancestry[-1] = replace(record, **fields, grant=None, turn=0, attempt=0, is_budgeted=False)
+    ancestry[-1] = replace(
+        record,
+        spent=spent,
+        reserved=reserved,
+        grant=None,
+        turn=0,
+        attempt=0,
+        text=text,
+        is_budgeted=False,
+    )
     work.put_records(ancestry)
     work.in_flight -= 1
     wake_along(work, ancestry)

@@ -38,7 +38,12 @@ class BudgetPort:
         """Reserve a call; post the answer once there is one."""
         body = request.body
         assert isinstance(body, RequestBudget)
-        self._shared.request(self._key(body), self._scopes, body.need, partial(self._answer, request, body))
+        key = self._key(body)
+        answer = self._shared.request(key, self._scopes, body.need)
+        if answer is None:
+            self._shared.wait(key, partial(self._answer, request, body))
+        else:
+            self._answer(request, body, answer)
 
     def abort(self, request: Event) -> bool:
         """Let a call wait no more. The board answers."""
@@ -71,11 +76,11 @@ class BudgetPort:
         return CallKey(self._board.session_id, self._keys.epoch, body.agent, body.turn, body.attempt)
 
     def _answer(self, request: Event, body: RequestBudget, answer: Given | Refused) -> None:
-        call = (body.agent, body.turn, body.attempt)
+        agent, turn, attempt = body.agent, body.turn, body.attempt
         if isinstance(answer, Given):
-            given = BudgetGiven(*call, spans=answer.spans)
+            given = BudgetGiven(agent, turn, attempt, "given", answer.spans)
         else:
-            given = BudgetGiven(*call, "refused", (), *answer)
+            given = BudgetGiven(agent, turn, attempt, "refused", (), *answer)
         self._board.answer(request, Post(SUPERVISOR, given))
 
     def _fail(self, error: BaseException) -> None:

@@ -25,6 +25,7 @@ def test_a_new_log_is_marked_as_one(path: Path) -> None:
         "sessions",
         "budgets",
         "reservations",
+        "unlogged",
         "events",
         "sessions_by_age",
         "sessions_by_parent",

@@ -55,9 +55,9 @@ DAMAGES = {
     "tokens below zero": "UPDATE budgets SET tokens = -5",
     "a real number": "UPDATE budgets SET micro_usd = 1.5",
     "a period in other bytes": "UPDATE budgets SET period = x'ff'",
-    "no spans": "UPDATE reservations SET spans = '[['",
-    "a text for a turn": "UPDATE reservations SET turn = 'x'",
-    "a need below zero": "UPDATE reservations SET micro_usd = -1",
+    "half of a list": "UPDATE reservations SET held = '[['",
+    "a key of another kind": 'UPDATE reservations SET call = \'["s", "x"]\'',
+    "a need below zero": "UPDATE reservations SET held = '[5, -1, []]'",
 }
 
 
