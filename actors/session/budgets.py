@@ -90,10 +90,12 @@ class BudgetPolicy:
                     scope.begin(period)
                 scope.spent.add(amount)
         for one in reserved:
-            held = self._held.get(one.key.session, {})
-            if one.key not in held and one.key.session not in self._running:
-                self._held.setdefault(one.key.session, {})[one.key] = one
-                self._reserve(one, is_running=False)
+            if one.key.session in self._running:
+                continue
+            self._held.setdefault(one.key.session, {})[one.key] = one
+            for scope in self._in_period(one):
+                if scope.name in new:  # the others have it
+                    scope.reserve(one.key, one.need, is_running=False)
 
     def _scope(self, name: str) -> ScopeBooks:
         scope = self._scopes.get(name)

@@ -173,6 +173,19 @@ def test_what_is_known_is_not_loaded_again() -> None:
     assert (state(found).spent_tokens, state(found).reserved_tokens) == (0, 60)
 
 
+def test_a_stored_reservation_counts_in_each_scope_that_is_loaded_one_after_the_other() -> None:
+    found = BudgetPolicy({"tenant:*": Budget(tokens=100), "*": Budget(tokens=1_000)}, 0)
+    spans = (("*", ""), ("tenant:*=tenant:b", ""))
+    one = Reservation(key("b"), Need(60), spans)
+    found.load(["*", "tenant:*=tenant:a"], [], [one], 0)
+    found.load(["tenant:*=tenant:b"], [], [one], 0)
+    held = {each.scope: (each.elsewhere_tokens, each.reserved_tokens) for each in found.states(0)}
+    assert held == {"*": (60, 0), "tenant:*=tenant:a": (0, 0), "tenant:*=tenant:b": (60, 0)}
+    found.begin("b", 2, [one._replace(key=key("b", epoch=2))], 0)
+    held = {each.scope: (each.elsewhere_tokens, each.reserved_tokens) for each in found.states(0)}
+    assert held == {"*": (0, 60), "tenant:*=tenant:a": (0, 0), "tenant:*=tenant:b": (0, 60)}
+
+
 def test_a_scope_without_a_budget_here_binds_nothing() -> None:
     found = policy()
     assert found.request(key("a"), ("batch",), Need(1_000), 0) == Given(())
