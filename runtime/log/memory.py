@@ -37,6 +37,7 @@ from callboard.runtime.log.session_rows import (
     change_of,
     details_of,
 )
+from callboard.runtime.log.spending import Spending, Unlogged
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.
@@ -300,6 +301,9 @@ class MemoryReader(LogReader):
             return (own,)
         shared = self.segments_of(self.session(row.parent, hidden=True))
         return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
+
+    def spending(self) -> tuple[Spending, list[Unlogged]]:
+        return self._log.spending.now(), self._log.spending.lost()
 
     def key_check(self) -> str:
         return self._log._hash_chain.key_check

@@ -30,6 +30,10 @@ class MemorySpending(SpendingStore):
             self._spent[span] = Need(had.tokens + amount.tokens, had.micro_usd + amount.micro_usd)
 
     async def read(self, scopes: Sequence[str] | None = None) -> Spending:
+        return self.now(scopes)
+
+    def now(self, scopes: Sequence[str] | None = None) -> Spending:
+        """Return the spending as it is now. Argument as of `read`."""
         spent = [Spent(*span, amount) for span, amount in sorted(self._spent.items())]
         reserved = tuple(one for _, one in sorted(self._open.items()))
         if scopes is None:
@@ -57,4 +61,8 @@ class MemorySpending(SpendingStore):
         return list(gone.values())
 
     async def unlogged(self) -> list[Unlogged]:
+        return self.lost()
+
+    def lost(self) -> list[Unlogged]:
+        """Return the unlogged charges so far."""
         return list(self._unlogged)

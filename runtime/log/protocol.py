@@ -24,7 +24,7 @@ from callboard.actors.protocol.upcasters import why_unreadable
 from callboard.actors.session.budget_keys import SpendingChange
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
-from callboard.runtime.log.spending import SpendingStore
+from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -220,6 +220,10 @@ class LogReader(Protocol):
 
     def segments(self, session_id: str) -> tuple[Segment, ...]:
         """Return the segments of a session, the oldest first: one, and one more for each fork."""
+
+    def spending(self) -> tuple[Spending, list[Unlogged]]:
+        """Return the spending of budgets, and the charges that no log holds. Raises CorruptLog."""
+        return Spending(), []
 
     def key_check(self) -> str:
         """Return the check value of the digest key; empty without a key. It says nothing about the key."""
