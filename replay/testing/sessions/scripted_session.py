@@ -15,7 +15,6 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, Sess
 from callboard.actors.protocol.events import Event, Post, is_closed_after
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
-    BudgetGiven,
     CallModel,
     CallTool,
     CapacityGiven,
@@ -132,9 +131,8 @@ class ScriptedSession(Board):
                 return ports.context_made(self.scenario, wanted, view, fault_mode)
             case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
                 return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt))
-            case RequestBudget(agent=agent, turn=turn, attempt=attempt):
-                spans = tuple((scope, "") for scope in self.scenario.scopes)
-                return Post(SUPERVISOR, BudgetGiven(agent, turn, attempt, spans=spans))
+            case RequestBudget() as asked:
+                return ports.reserved(self.scenario, asked)
             case other:
                 return self.scenario.others[type(other)](event)
 
