@@ -79,21 +79,23 @@ class SettledAbove(Invariant):
     _keys: BudgetKeys | None = None
     _charges: dict[tuple[str, int, int], Need] = {}
     _made: set[tuple[str, int, int]] = set()
+    _free: set[tuple[str, int, int]] = set()  # of calls that cost a fork nothing
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
-        """Take in the settlement that an event makes."""
-        if isinstance(body, Forked):
+        """Take in the reservation or the settlement that an event makes."""
+        if isinstance(body, Forked):  # those of the origin are not the fork's
+            self._free |= self._made
             self._charges.clear()
             self._made.clear()
-        if isinstance(body, BudgetGiven) and body.status == "given" and body.spans:
-            self._made.add((body.agent, body.turn, body.attempt))
+        if isinstance(body, BudgetGiven) and body.status == "given":
+            (self._made if body.spans else self._free).add((body.agent, body.turn, body.attempt))
         if self._keys is None:
             self._keys = BudgetKeys("", 0)
-        for change in self._keys.take((event,)):
-            if isinstance(change, Settlement):
-                self._charges[change.reservation.key[2:]] = change.charge
-        if isinstance(body, SettleBudget) and (body.agent, body.turn, body.attempt) not in self._charges:
-            self.broken(event.seq, f"a call of {body.agent} is settled that was not reserved, or was settled")
+        ended = [one for one in self._keys.take((event,)) if isinstance(one, Settlement)]
+        self._charges.update((one.reservation.key[2:], one.charge) for one in ended)
+        is_odd = isinstance(body, SettleBudget) and not ended
+        if is_odd and (body.agent, body.turn, body.attempt) not in self._free:
+            self.broken(event.seq, f"a call of {body.agent} is settled that has no reservation")
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Compare a charge of the session with that of its reservation above."""

@@ -96,6 +96,8 @@ def test_a_settlement_of_another_amount_or_of_no_call_is_found() -> None:
     for doctored in (
         edited(log, of_kind(SettleBudget), tokens=7),
         again(log, of_kind(SettleBudget)),
-        [event for event in log if not isinstance(event.body, SettleBudget)],
     ):
         assert check_log(doctored, is_at_rest=True, kinds=(SettledAbove,))
+    left_open = edited(log, of_kind(SettleBudget), agent="host.9")
+    details = [breach.detail for breach in check_log(left_open, is_at_rest=True, kinds=(SettledAbove,))]
+    assert "the reservation of host, turn 1, is open" in details
