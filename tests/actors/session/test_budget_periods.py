@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.session.budget_periods import end_of, is_period_of, period_at
+from callboard.actors.session.budget_periods import Per, end_of, is_period_of, period_at
 
 TIMES = st.datetimes(datetime(1960, 1, 1), datetime(2400, 1, 1), timezones=st.just(UTC))
 
@@ -23,15 +23,16 @@ def test_a_period_is_the_day_or_month_of_its_time(moment: datetime) -> None:
 
 @given(TIMES)
 def test_a_period_ends_where_the_next_begins(moment: datetime) -> None:
-    for per in ("day", "month"):
-        end = end_of(per, ms(moment))  # type: ignore[arg-type]  # one of the two
+    pers: tuple[Per, ...] = ("day", "month")
+    for per in pers:
+        end = end_of(per, ms(moment))
         assert end is not None
-        assert period_at(per, end - 1) == period_at(per, ms(moment)) < period_at(per, end)  # type: ignore[arg-type]  # as above
+        assert period_at(per, end - 1) == period_at(per, ms(moment)) < period_at(per, end)
     assert end_of(None, ms(moment)) is None
 
 
 def test_the_names_of_one_kind_are_not_those_of_another() -> None:
-    names = {"day": "2026-11-28", "month": "2026-11", None: ""}
+    names: dict[Per, str] = {"day": "2026-11-28", "month": "2026-11", None: ""}
     for per, name in names.items():
-        kinds = [one for one in names if is_period_of(one, name)]  # type: ignore[arg-type]  # one of the three
+        kinds = [one for one in names if is_period_of(one, name)]
         assert kinds == [per]
