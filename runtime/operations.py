@@ -128,7 +128,7 @@ class Operations(ABC):
             async for found in runtime.resume_all([host]):
                 if found.error: print(found.row.session_id, found.error)
 
-        Raises MisuseError for hosts that are no agents.
+        Raises MisuseError for hosts that are not agents.
         """
         starter = self._started()
         find = host_finder(hosts)

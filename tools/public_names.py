@@ -24,7 +24,6 @@ THEMES: Final = (
     "replay",
     "spending",
     "streaming",
-    "telemetry",
     "testing",
 )
 """The modules of callboard that offer public names, beside callboard itself and callboard.tools."""
@@ -51,12 +50,7 @@ def stub(homes: Homes, *, has_version: bool = False) -> str:
     """Return the stub of a package that offers these names. has_version: it also has a `__version__`."""
     found = sorted(
         ((home, name) for home, names in homes.items() for name in names),
-        key=lambda one: (
-            one[0],
-            not one[1].isupper(),
-            one[1][0].islower(),
-            one[1].lower(),
-        ),  # as ruff sorts imports
+        key=lambda one: (one[0], one[1][0].islower(), one[1].lower()),  # as ruff sorts imports
     )
     lines = [f"from callboard.{home} import {name} as {name}" for home, name in found]
     names = sorted(

@@ -1,4 +1,4 @@
-"""`callboard approvals` and `callboard cancel`: what a person says to sessions of another process."""
+"""`callboard approvals`, `cancel` and `tell`: what a person says to sessions of another process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions, shown
-from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval
+from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval, TellAgent
 from callboard.runtime.sanitize import check_json
 
 
@@ -82,7 +82,7 @@ def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> in
     if as_json:
         emit_json({"id": wanted, "counted": is_first})
     if not is_first:
-        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+        talk(f"{wanted} has already been answered, has expired or is no longer wanted; nothing was changed")
     elif not was_live:
         session = safe_line(wanted.rpartition("#")[0])
         talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
@@ -182,4 +182,31 @@ def cancel(session: str, reason: str, log: str) -> int:
     except NoOwner:
         raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
+    return 0
+
+
+@click.command("tell")
+@click.argument("session")
+@click.argument("address")
+@click.argument("text")
+@log_option
+def tell(session: str, address: str, text: str, log: str) -> int:
+    """Send a message to a running agent, in the process that owns the log.
+
+    SESSION is the whole id, and ADDRESS names one agent: `host`, or `host.1` as `callboard tree` shows it.
+    The agent reads TEXT in its next request, and the command waits for that, at most 50 seconds. If there is
+    no such running agent, or it ends first, the exit code is 2. Without an owner no agent is running, and the
+    exit code is 3.
+
+    \b
+    Examples:
+      callboard tell 20260101-abc host "Leave the tests out."
+      callboard tell 20260101-abc host.2 "Look into docs/ first."
+    """
+    try:
+        turn = ask_owner(log, TellAgent(session, address, text), int)
+    except NoOwner:
+        raise Failure(f"no process that owns {log} listens, so no agent can be sent a message", 3) from None
+    name = safe_line(address, 80)
+    talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

@@ -57,7 +57,7 @@ def demo(path: str, log: str) -> int:
 def _host(folder: Path) -> Agent:
     if not folder.is_dir():
         raise MisuseError(
-            f"{safe_line(str(folder))} is no folder; give one with source code, or omit it for this one"
+            f"{safe_line(str(folder))} is not a folder; give one with source code, or omit it for this one"
         )
     try:
         return demo_host(folder)

@@ -19,7 +19,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.cli.errors import refuse_if
-from callboard.cli.event_lines import event_json, lines_of
+from callboard.cli.event_lines import emit_spans, event_json, lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.options import (
     check_option,
@@ -31,7 +31,6 @@ from callboard.cli.options import (
 )
 from callboard.cli.output import emit_json, emit_lines, is_terminal, talk, width_of_stdout
 from callboard.cli.recordings import find_place, open_reader, open_recording
-from callboard.cli.span_lines import emit_spans
 from callboard.cli.terminal_escape import indented
 from callboard.replay.grouping import Span
 from callboard.replay.recording import Recording

@@ -19,10 +19,13 @@ _SECTIONS: Final = {
         "run": ("run_command:run", "Run an agent on one prompt and record everything."),
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "fork": ("fork_command:fork", "Continue a session from an event, with something changed."),
-        "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
+        "resume": ("run_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
-        "tell": ("tell_command:tell", "Send a message to a running agent of a session in another process."),
+        "tell": (
+            "approvals_command:tell",
+            "Send a message to a running agent of a session in another process.",
+        ),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
@@ -56,7 +59,7 @@ _SECTIONS: Final = {
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": (
-            "import_command:import_file",
+            "export_command:import_file",
             "Put exported sessions into a log after checking their digests.",
         ),
         "delete": ("removal_command:delete", "Delete a session, or all old ones, permanently."),
@@ -64,6 +67,7 @@ _SECTIONS: Final = {
             "memory_command:memory",
             "List the memories of a file, or the entries of one, or forget an entry.",
         ),
+        "doctor": ("doctor_command:doctor", "Print the facts that a bug report needs."),
         "vacuum": ("removal_command:vacuum", "Return the space of deleted sessions to the file system."),
     },
 }

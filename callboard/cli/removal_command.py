@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from callboard.cli.errors import refuse_if
+from callboard.cli.export_command import opened_log
 from callboard.cli.formats import counted
-from callboard.cli.import_command import opened_log
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.owner_client import NoOwner, ask_owner

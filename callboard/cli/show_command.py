@@ -1,15 +1,37 @@
-"""`callboard show`: a session, or one view of it."""
+"""`callboard show`: a session, or one view of it: what was spent and reserved, how tools were used."""
+
+from collections.abc import Mapping
+from typing import Final
 
 import click
+from rich.text import Text
 
-from callboard.cli.budget_view import emit_budget
 from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
-from callboard.cli.options import check_option, full_option, json_option, log_option, session_argument
+from callboard.cli.formats import counted, dollars, tokens
+from callboard.cli.options import (
+    check_option,
+    full_option,
+    json_option,
+    log_flag,
+    log_option,
+    session_argument,
+)
+from callboard.cli.outcomes import usage_json
+from callboard.cli.output import emit, emit_json, emit_lines, table, width_of_stdout
 from callboard.cli.recordings import open_at, open_recording
 from callboard.cli.state_view import emit_changes, emit_state
 from callboard.cli.summary_view import emit_summary
-from callboard.cli.tools_view import emit_tools
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.budget import Account, BudgetReport
+from callboard.replay.recording import Recording
+from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
+
+_SHOWN = 20
+_HEADINGS: Final = ("CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95")
+_NAME_CHARS: Final = 24  # so that a row has at most 80 columns, and more where the terminal is wider
+_FIGURES_CHARS: Final = 80 - _NAME_CHARS
+_MS: Final = 1_000
 
 
 @click.command("show")
@@ -91,3 +113,118 @@ def show(
         emit_tools(recording, as_json=as_json)
     else:
         emit_summary(recording, row.title, is_full=full, as_json=as_json)
+
+
+def emit_budget(recording: Recording, *, is_full: bool, as_json: bool) -> None:
+    """Print what each agent has spent and reserved at the end of a recording, and the first refusal."""
+    found = recording.budget()
+    if as_json:
+        emit_json(_json(recording.session_id, found))
+        return
+    number = len(found.accounts) if is_full else _SHOWN
+    most = sorted(found.accounts, key=lambda one: -one.own.tokens)[:number]
+    shown = [one for one in found.accounts if one in most]
+    headings = ("AGENT", "SPENT", "WITH BELOW", "COST", "RESERVED", "LIMIT")
+    emit_lines(table(list(map(_row, shown)), headings, right=(1, 2, 3, 4, 5)))
+    if len(shown) < len(found.accounts):
+        left = len(found.accounts) - len(shown)
+        emit_lines([Text(f"{left:,} agents that spent less are left out; --full lists them", style="dim")])
+    emit_lines([Text(), _refusal(recording.session_id, found)])
+
+
+def _row(account: Account) -> tuple[str, ...]:
+    name = account.address if account.profile == account.address else f"{account.address} {account.profile}"
+    limits = [f"{account.tokens_max:,} tokens"] if account.tokens_max is not None else []
+    limits += [dollars(account.micro_usd_max)] if account.micro_usd_max is not None else []
+    return (
+        safe_line(name, 60),
+        tokens(account.own.tokens),
+        tokens(account.subtree.tokens),
+        dollars(account.subtree.micro_usd),
+        tokens(account.reserved.tokens),
+        ", ".join(limits),
+    )
+
+
+def _refusal(session_id: str, found: BudgetReport) -> Text:
+    if found.refusal is None:
+        return Text(f"no refusal by a budget up to event {found.at:,}")
+    seq, agent, detail = found.refusal
+    said = f"first refusal: event {seq}, {agent}{': ' + safe_line(detail, 300) if detail else ''}"
+    return Text(f"{said}\n  callboard why {session_id}#{seq}{log_flag()}")
+
+
+def _json(session_id: str, found: BudgetReport) -> dict[str, object]:
+    accounts = [
+        {
+            "address": one.address,
+            "agent": one.profile,
+            "own": usage_json(one.own),
+            "with_below": usage_json(one.subtree),
+            "reserved": one.reserved,
+            "tokens_max": one.tokens_max,
+            "micro_usd_max": one.micro_usd_max,
+        }
+        for one in found.accounts
+    ]
+    refusal = found.refusal._asdict() if found.refusal else None
+    return {"session": session_id, "at": found.at, "accounts": accounts, "refusal": refusal}
+
+
+def emit_tools(recording: Recording, *, as_json: bool) -> None:
+    """Print the calls, errors, tokens and times of tools up to the end of a recording."""
+    found = tool_usage(recording.events)._replace(at=recording.head.seq)
+    if as_json:
+        emit_json({"session": recording.session_id, **_tools_json(found)})
+        return
+    if not found.total.calls:
+        emit(f"no tool was called up to event {found.at:,}")
+        return
+    emit_lines(_table("TOOL", found.by_tool))
+    emit("")
+    emit_lines(_table("AGENT", found.by_agent))
+    emit_lines([Text(), Text(_sum(found))])
+
+
+def _table(heading: str, rows: Mapping[str, ToolFigures]) -> list[Text]:
+    most = max(_NAME_CHARS, width_of_stdout() - _FIGURES_CHARS)
+    cells = [(safe_line(name, most), *_cells(one)) for name, one in rows.items()]
+    return table(cells, (heading, *_HEADINGS), right=range(1, len(_HEADINGS) + 1))
+
+
+def _cells(one: ToolFigures) -> tuple[str, ...]:
+    times = [_time(value) for value in one.latency] if one.latency else ["-"] * len(Latency._fields)
+    rates = (_percent(one.error_rate), _percent(one.cache_hit_rate))
+    return (f"{one.calls:,}", *rates, tokens(one.tokens_out_estimated), *times)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _time(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < _MS else f"{ms / _MS:.1f} s"
+
+
+def _sum(found: ToolUsage) -> str:
+    total = found.total
+    parts = [counted(total.calls, "call"), f"{_percent(total.error_rate)} errors"]
+    parts += [f"{total.running:,} without an answer"] * bool(total.running)
+    parts += [f"{_percent(total.cache_hit_rate)} hits"] * (total.cache_hit_rate is not None)
+    parts.append(f"about {tokens(total.tokens_out_estimated)} tokens")
+    return f"up to event {found.at:,}: {', '.join(parts)}"
+
+
+def _tools_json(found: ToolUsage) -> dict[str, object]:
+    return {
+        "at": found.at,
+        "total": _figures(found.total),
+        "by_tool": {name: _figures(one) for name, one in found.by_tool.items()},
+        "by_agent": {name: _figures(one) for name, one in found.by_agent.items()},
+    }
+
+
+def _figures(one: ToolFigures) -> dict[str, object]:
+    latency = one.latency._asdict() if one.latency else None
+    rates = {"error_rate": one.error_rate, "cache_hit_rate": one.cache_hit_rate}
+    return {**one._asdict(), **rates, "latency": latency}

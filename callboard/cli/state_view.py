@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from rich.text import Text
 
+from callboard.actors.agent.open_calls import OpenCall
 from callboard.actors.agent.state import AgentState
 from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
@@ -67,10 +68,11 @@ def change_lines(changes: Sequence[Change], fold: Folding) -> list[Text]:
 
 
 def _change(one: Change, fold: Folding) -> list[Text]:
+    before, after = fold.pair(_json_text(one.before), _json_text(one.after), _CHANGE_CHARS)
     return [
         Text(f"  {fold.line(one.path, 200)}", style="bold"),
-        Text(f"    - {fold.line(_json_text(one.before), _CHANGE_CHARS)}", style="red"),
-        Text(f"    + {fold.line(_json_text(one.after), _CHANGE_CHARS)}", style="green"),
+        Text(f"    - {before}", style="red"),
+        Text(f"    + {after}", style="green"),
     ]
 
 
@@ -146,8 +148,9 @@ def summary(state: ActorState) -> str:
     parts = [state.phase]
     if state.prefix is not None:
         parts += [f"turn {state.turn}", counted(len(state.history), "message")]
-        parts += [f"{counted(state.unanswered, 'call')} unanswered"] * bool(state.unanswered)
-        parts += [f"{counted(state.tools_out, 'tool')} out"] * bool(state.tools_out)
+        calls = state.calls
+        parts += [f"{counted(calls.open.size, 'call')} unanswered"] * bool(calls.open.size)
+        parts += [f"{counted(calls.tools, 'tool')} out"] * bool(calls.tools)
     return ", ".join(parts)
 
 
@@ -178,6 +181,10 @@ def _ask(ask: AskState | None) -> dict[str, str]:
     return {"ask": f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"}
 
 
+def _open_call(call: OpenCall) -> str:
+    return f"{safe_line(call.use.name, 64)} ({call.stage})"
+
+
 def _agent(state: AgentState) -> dict[str, str]:
     if state.prefix is None:
         return {"phase": f"{state.phase}; its memory is dropped" if state.phase == "idle" else state.phase}
@@ -189,7 +196,9 @@ def _agent(state: AgentState) -> dict[str, str]:
         "model": state.model.name,
         "turn": f"{state.turn}, attempt {state.attempt}; {used} used",
         "conversation": f"{said}, at most {tokens(state.context_tokens)} tokens",
-        "calls": ", ".join(safe_line(use.name, 64) for use in state.uses),
-        "unanswered": f"{state.unanswered}, {counted(state.tools_out, 'tool')} out" * bool(state.unanswered),
+        "open calls": ", ".join(
+            f"{safe_line(call.use.name, 64)} ({call.stage})" for call in state.calls.open.values()
+        ),
+        "answers": str(state.calls.answers.size or ""),
         "last text": safe_line(state.text, 400),
     }

@@ -92,11 +92,11 @@ class Stepper:
     def _act(self, action: "Callable[[Stepper], None]") -> None:
         try:
             action(self)
-        except CallboardError as error:  # an event without a request, a text that is no path
+        except CallboardError as error:  # an event without a request, a text that is not a path
             self.say(str(error))
 
     def say(self, text: str) -> None:
-        """Print a line that is no part of a step."""
+        """Print a line that is not part of a step."""
         emit_lines([Text(safe_line(text, 1_000), style="dim")])
 
     @property

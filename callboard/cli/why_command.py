@@ -76,7 +76,7 @@ def why(
     if label:
         _emit(f"the source of the label {label!r}", labelled, fold)
     if isinstance(found.event.body, ModelReplied):
-        talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
+        talk(f"\nthe whole request to the model: callboard request {recording.session_id}#{seq}{log_flag()}")
     fold.say()
     say_checked(is_checked=check)
 
@@ -106,6 +106,8 @@ def _first_words(found: Why) -> str:
     first = found.source[-1]
     place = call_name(first)
     where = f"event {first.seq}" + f", {place}" * bool(place)
+    if found.also_in:  # no place may look like the only one
+        where += f", one of {len(found.also_in) + 1} places that hold it"
     match first.body:
         case ModelReplied():
             return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"

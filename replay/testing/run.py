@@ -96,7 +96,7 @@ class Run(msgspec.Struct):
 
 
 def not_faults(moves: Sequence[Move]) -> Sequence[Move]:
-    """Return the moves that are no faults."""
+    """Return the moves that are not faults."""
     return [move for move in moves if move.kind != "fault"]
 
 

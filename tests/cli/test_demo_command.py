@@ -92,5 +92,5 @@ def test_a_missing_folder_is_refused_before_anything_is_recorded(tmp_path: Path)
     log = tmp_path / "demo.db"
     result = CliRunner().invoke(cli, ["demo", str(tmp_path / "nowhere"), "--log", str(log)])
     assert result.exit_code == 2
-    assert "is no folder" in result.output
+    assert "is not a folder" in result.output
     assert not log.exists()

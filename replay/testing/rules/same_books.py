@@ -35,8 +35,8 @@ class SameBooks(Invariant):
 
     name = "same-books"
     rule = (
-        "After each event an agent's budget, its spent and reserved amounts, and the reserve for its next "
-        "turn are those that the log adds up to."
+        "After each event, an agent's budget, its spent and reserved amounts, and the reserve for its next "
+        "turn are those that follow from the log."
     )
     _state: SupervisorState | None = None
 

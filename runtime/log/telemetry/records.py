@@ -7,6 +7,7 @@ secrets are in no event.
 import logging
 import re
 from collections.abc import Callable
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -27,8 +28,6 @@ REFUSALS: Final = "callboard.refusals"
 SESSIONS: Final = "callboard.sessions"
 STORE: Final = "callboard.store"
 TELEMETRY: Final = "callboard.telemetry"
-PROGRAMS: Final = "callboard.programs"
-BOARD: Final = "callboard.board"
 
 LOGGERS: Final = MappingProxyType(
     {
@@ -38,13 +37,27 @@ LOGGERS: Final = MappingProxyType(
         TOOLS: "each tool call that failed, or whose effect is unknown: WARNING",
         REFUSALS: "each refusal by a budget: WARNING; by a person, or of a message to an agent: INFO",
         SESSIONS: "each resume and fork: INFO; a session that fails in this process: ERROR",
-        STORE: "a session that another process took over, a slow commit: WARNING; a failed commit: ERROR",
+        STORE: "a session that another process took over, or a slow commit: WARNING",
         TELEMETRY: "an exporter that fails or falls behind, once: WARNING",
-        PROGRAMS: "a program that misbehaves: WARNING; one that crashed: ERROR",
-        BOARD: "a decider that raised, a fault of callboard: ERROR",
     }
 )
-"""Logger -> its records and their levels."""
+"""Logger of events -> its records and their levels."""
+
+OWN_LOGGERS: Final = MappingProxyType(
+    {
+        "callboard.models": "a model adapter that raised: ERROR; a body that cannot be kept: WARNING",
+        "callboard.tools": "a listed tool that is left out: WARNING; a progress callback that raised: DEBUG",
+        "callboard.approvals": "a function that asks people and raised: ERROR",
+        "callboard.programs": "a step that is slow, or a program that does not end: WARNING",
+        "callboard.histories": "a history that had to be repaired: WARNING",
+        "callboard.mcp": "a server, or an entry of its file, that is left out: WARNING",
+        "callboard.ports": "work that does not end when it is cancelled: WARNING",
+        "callboard.control": "a process that commands cannot reach: ERROR",
+        "callboard.removal": "deleted sessions that cannot be removed: ERROR",
+        "callboard.board": "a decider that raised, which is a fault of callboard: ERROR",
+    }
+)
+"""Logger -> the faults of code in this process that it tells of, with the words of exceptions."""
 
 _SHOWN: Final = 200  # characters of foreign text, such as an error code
 _TEXT: Final = 2_000  # characters of content, if it is asked for
@@ -112,40 +125,27 @@ def _returned(event: Event, body: ToolReturned) -> Record | None:
     if body.status not in ("error", "interrupted"):
         return None
     words = _text_of(body) if body.status == "error" else ""
-    name, frames = traced(body.trace)
-    if body.status == "interrupted":
-        name = "interrupted"
-    elif body.trace and not name:
-        name = _type_in(words)
-    elif not name:
-        name = body.telemetry.code if body.telemetry is not None and body.telemetry.code else "error"
+    frames = frames_of(body.trace)
+    name = body.telemetry.code if body.telemetry is not None and body.telemetry.code else body.status
+    if body.trace and (found := _TYPE.match(words)):  # the output of a tool that raised begins with the type
+        name = found[1]
     where = f" at {frames[-1]}" if frames else ""
     text, said = "tool failed: %s in turn %d, call %d%s", (name, body.turn, body.call, where)
     return Record(TOOLS, logging.WARNING, text, said, event.recipient, words[:_TEXT], name, frames)
 
 
-def traced(trace: str) -> tuple[str, tuple[str, ...]]:
-    """Return the type of the first exception of a traceback, and its frames, without any of its words.
+def frames_of(trace: str) -> tuple[str, ...]:
+    """Return the frames of a traceback, of a chain those of its first exception, without any words of it.
 
-    Both are empty for a text that does not begin as a traceback does. A message stands behind the frames of
-    its exception, so nothing that it says is taken for one.
+    A message stands behind the frames of its exception, so nothing in it is taken for a frame. A traceback
+    that was cut at its beginning has none.
     """
     lines = trace.splitlines()
     if not lines or not lines[0].startswith("Traceback (most recent call last):"):
-        return "", ()
-    frames: list[str] = []
-    for line in lines[1:]:
-        if not line.startswith("  "):
-            return _type_in(line), tuple(frames[-_FRAMES:])
-        if found := _FRAME.fullmatch(line):
-            frames.append(f"{found[1]}:{found[2]} in {found[3]}")
-    return "", tuple(frames[-_FRAMES:])
-
-
-def _type_in(words: str) -> str:
-    """Return the name of a class at the beginning of a text; `error` for none."""
-    found = _TYPE.match(words)
-    return found[1] if found else "error"
+        return ()
+    own = takewhile(lambda line: line.startswith("  "), lines[1:])
+    found = [f"{one[1]}:{one[2]} in {one[3]}" for line in own if (one := _FRAME.fullmatch(line))]
+    return tuple(found[-_FRAMES:])
 
 
 def _text_of(body: ToolReturned) -> str:

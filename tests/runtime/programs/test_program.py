@@ -136,7 +136,7 @@ def test_a_function_that_cannot_be_a_program_is_refused() -> None:
     async def lonely(ctx: ProgramContext) -> str:
         return ""
 
-    with pytest.raises(InvalidAgent, match="is no async function"):
+    with pytest.raises(InvalidAgent, match="is not an async function"):
         program(plain)  # type: ignore[arg-type]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="takes a context and a prompt"):
         program(lonely)  # type: ignore[arg-type]  # a wrong value, on purpose

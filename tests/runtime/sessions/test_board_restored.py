@@ -10,13 +10,20 @@ import pytest
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded, Cancel
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.port_messages import CallTool
+from callboard.actors.protocol.value_types import InputAsked
 from callboard.errors import SessionFailed
 from callboard.runtime.log.protocol import Head
+from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.sessions.board import Board
 
 TO_CLIENT = Event(4, 50, SUPERVISOR, CLIENT, 3, AskEnded("r", "answered"))
 OTHER = Event(5, 77, CLIENT, SUPERVISOR, 0, Cancel(""))
 END = Head(5, b"end")
+
+
+CALL = CallTool(1, 0, "look", "read", NULL)
 
 
 class Desk:
@@ -58,7 +65,8 @@ def test_a_recovered_session_is_written_unless_its_log_has_it_already(is_stored:
         old = SimpleNamespace(actor_stopped=Flag(), stop=lambda: desk.done.append("stopped"))
         gone = SimpleNamespace(actor_stopped=Flag(), stop=lambda: desk.done.append("stopped twice"))
         gone.actor_stopped.set()
-        board.actors.update(host=old, other=gone)  # type: ignore[arg-type]
+        actors: Any = {"host": old, "other": gone}
+        board.actors.update(actors)
         board.restore(desk.recovered, END if is_stored else None)
         assert board.core is desk.core  # type: ignore[comparison-overlap]
         staged: list[Any] = [] if is_stored else [("staged", "s", 3, [TO_CLIENT, OTHER])]
@@ -105,5 +113,8 @@ def test_a_board_has_no_parts_of_a_session_before_it_is_connected() -> None:
         assert (board.writing(), board.is_gated, board.waits, board.admits) == (set(), False, None, None)
         assert (board.is_still, board.is_cut_off, board.error, board.seq) == (False, False, None, 0)
         board.dismiss("host.9")
+        assert board.inputs.has("host", CALL, InputAsked(NULL))
+        assert (board.secrets is NO_SECRETS, board.deps.current) == (True, None)
+        assert board.delegations.taken(9) == ()
 
     asyncio.run(run())

@@ -66,6 +66,7 @@ def test_it_stops_after_the_present_step() -> None:
         assert task is not None
         await remover.aclose()
         assert task.cancelled()
+        assert task.get_name() == "callboard remover"
         assert remover._task is None
         left = log.steps
         assert 0 < left < 1_000
@@ -120,7 +121,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             made.append(delay)
         await sleep(0)
 
-    monkeypatch.setattr(removal.asyncio, "sleep", rest)
+    monkeypatch.setattr("callboard.runtime.sessions.removal.asyncio.sleep", rest)
     return made
 
 

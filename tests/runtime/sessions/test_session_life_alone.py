@@ -34,7 +34,7 @@ class Rounds:
 
 
 class Life(SessionLife):
-    """A session of which nothing but its life is there. done: what it had done, in order."""
+    """A session of which nothing but its life is there. done: its actions, in order."""
 
     def __init__(self, cancel_delay_s: float = 0.0) -> None:
         self.done: list[Any] = []
@@ -185,7 +185,7 @@ def test_an_outcome_that_nobody_waits_for_fails_in_silence() -> None:
         life._running = "r"
         life.fail()
         life._last = asyncio.get_running_loop().create_future()
-        gc.collect()
+        gc.collect(1)
 
     assert run(work) == []
 
@@ -279,7 +279,7 @@ def test_a_close_after_the_delay_fails_in_silence(ends: str) -> None:
         await asyncio.sleep(0.002)
         await passes()
         assert life._closing is None
-        gc.collect()
+        gc.collect(1)
 
     assert run(work) == []
 
@@ -485,7 +485,7 @@ def test_a_wait_for_code_that_fails_is_silent(ends: str) -> None:
         life.board.on_diverged("host", "why")
         await passes(20)
         life._detaching = None
-        gc.collect()
+        gc.collect(1)
 
     assert run(work) == []
 

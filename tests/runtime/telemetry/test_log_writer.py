@@ -11,6 +11,7 @@ from callboard.actors.protocol.errors import Fenced, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.telemetry import records
 from callboard.runtime.telemetry.log_writer import SLOW_COMMIT_S, LogWriter
 
@@ -63,6 +64,16 @@ def test_it_is_off_without_a_handler_that_takes_records() -> None:
             logger.setLevel(logging.NOTSET)
 
 
+def test_nothing_is_written_on_stderr_while_no_handler_is_set(capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter()
+    with alone():
+        writer.on_event("one", (), FAILED)
+        writer.on_failure("one", (), 9, StoreFailed("x"))
+        writer.once("x")
+    assert capsys.readouterr().err == ""
+    assert writer.lost == 0
+
+
 def test_a_handler_of_one_logger_is_enough() -> None:
     asks = logging.getLogger(records.ASKS)
     with alone(), patch.object(asks, "handlers", [logging.StreamHandler()]):
@@ -102,7 +113,8 @@ def test_a_session_that_was_taken_over_is_a_warning_and_one_that_failed_an_error
 
 def test_only_a_slow_commit_has_a_record(caplog: pytest.LogCaptureFixture) -> None:
     writer = LogWriter()
-    writer.on_commit(SLOW_COMMIT_S / 2, 3)
+    batch = [Append("one", 0, 1, [FAILED]), Append("two", 0, 1, [FAILED, FAILED])]
+    writer.on_commit(SLOW_COMMIT_S / 2, batch)
     assert caplog.records == []
-    writer.on_commit(SLOW_COMMIT_S * 2, 3)
+    writer.on_commit(SLOW_COMMIT_S * 2, batch)
     assert caplog.records[0].getMessage() == "slow commit: 2.0 s for 3 events"

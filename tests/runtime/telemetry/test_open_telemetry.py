@@ -12,13 +12,13 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from callboard import OpenTelemetry
 from callboard.errors import MisuseError
 from callboard.runtime.log.telemetry import metrics, names
 from callboard.runtime.log.telemetry.attributes import attributes_of
 from callboard.runtime.log.telemetry.ids import ids_of
 from callboard.runtime.log.telemetry.metrics import Measured
 from callboard.runtime.log.telemetry.spans import Link
-from callboard.telemetry import OpenTelemetry
 from tests.runtime.telemetry.sessions import SECRET_WORDS, spans_of_host
 
 

@@ -1,7 +1,5 @@
 """The rule of agents that change holds of good sessions, and fires on logs that are damaged for it."""
 
-from msgspec.structs import replace
-
 from callboard.actors.protocol.client_messages import resumed_in
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade
@@ -53,7 +51,6 @@ def test_an_end_for_want_of_an_agent_that_is_there_is_found() -> None:
 
 
 def test_an_agent_that_begins_after_it_is_gone_is_found() -> None:
-    resume = find(LOG, lambda event: resumed_in(event.body) is not None)
-    later = SessionWorld(agents_gone()).run().log
-    early = [replace(later[0], body=replace(later[0].body, profiles=resume.body.profiles)), *later[1:]]
+    later, first = agents_gone().resumed, SessionWorld(agents_gone()).run().log
+    early = edited(first, lambda event: event.seq == 1, profiles=later.profiles)
     assert any("begins, and agent 'kid' is gone" in one for one in broken(early))
