@@ -13,8 +13,8 @@ from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_limits import Budget, checked_patterns
-from callboard.actors.session.budget_scope import BudgetState
-from callboard.actors.session.budgets import BudgetPolicy, Given, Refused
+from callboard.actors.session.budget_scope import BudgetState, Refused
+from callboard.actors.session.budgets import BudgetPolicy, Given
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.spending import Unlogged
@@ -119,7 +119,9 @@ class SharedBudgets:
             return BudgetReport()
         stored, unlogged = await self.store.read(), await self.store.unlogged()
         elsewhere = BudgetPolicy(self.budgets, now_ms())
-        elsewhere.load([one.scope for one in stored.spent], *stored, now_ms())
+        names = {one.scope for one in stored.spent}
+        names |= {scope for one in stored.reserved for scope, _ in one.spans}
+        elsewhere.load(names, stored.spent, stored.reserved, now_ms())
         found = {one.scope: one for one in elsewhere.states(now_ms())}
         found |= {one.scope: one for one in self._policy.states(now_ms())}
         return BudgetReport(tuple(found[name] for name in sorted(found)), tuple(map(_charge_of, unlogged)))

@@ -16,7 +16,8 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import BudgetGiven, RequestBudget
 from callboard.actors.session.budget_keys import BudgetKeys, CallKey
-from callboard.actors.session.budgets import Given, Refused
+from callboard.actors.session.budget_scope import Refused
+from callboard.actors.session.budgets import Given
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.sessions.board import Board
 

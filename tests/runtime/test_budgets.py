@@ -8,7 +8,8 @@ import pytest
 from callboard import Budget, Runtime
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
-from callboard.actors.session.budgets import Given, Refused
+from callboard.actors.session.budget_scope import Refused
+from callboard.actors.session.budgets import Given
 from callboard.errors import MisuseError
 from callboard.log import MemoryLog
 from callboard.runtime import budgets

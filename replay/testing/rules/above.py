@@ -93,8 +93,9 @@ class SettledAbove(Invariant):
             self._keys = BudgetKeys("", 0)
         ended = [one for one in self._keys.take((event,)) if isinstance(one, Settlement)]
         self._charges.update((one.reservation.key[2:], one.charge) for one in ended)
-        is_odd = isinstance(body, SettleBudget) and not ended
-        if is_odd and (body.agent, body.turn, body.attempt) not in self._free:
+        if not isinstance(body, SettleBudget) or ended:
+            return
+        if (body.agent, body.turn, body.attempt) not in self._free:
             self.broken(event.seq, f"a call of {body.agent} is settled that has no reservation")
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
