@@ -91,7 +91,7 @@ def ask_turn(
         cut_attempts=0,
         turns_used=state.turns_used + 1,
         fresh=(),
-        calls=without_answers(state.calls),
+        calls=without_answers(state.calls) if state.calls.open.size else NO_CALLS,
         unsent=unsent,
         fallback=fallback,
     )

@@ -16,8 +16,8 @@ NEW: Final = (
         "delegation-end-not-named",
         "A request does not name the end of a delegation.",
         "agent.answers",
-        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, seq)\n",
-        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, 0)\n",
+        "_block_of_end(state, call, ended), seq)\n",
+        "_block_of_end(state, call, ended), 0)\n",
     ),
     Mutant(
         "reply-not-named",
