@@ -162,7 +162,15 @@ def call_tool(state: AgentState, call: OpenCall) -> Post:
     use, spec = call.use, _spec_of(call.use)
     cache = None if spec.cache is None else cache_request(state, spec, use)
     body = CallTool(
-        call.turn, call.call, use.name, spec.effect, use.input, use.id, use.given, state.labels, cache
+        turn=call.turn,
+        call=call.call,
+        tool=use.name,
+        effect=spec.effect,
+        arguments=use.input,
+        id=use.id,
+        given=use.given,
+        labels=state.labels,
+        cache=cache,
     )
     return Post(TOOLS, body)
 
@@ -261,7 +269,9 @@ def _report(state: AgentState, settled: Settled | None) -> Decision:
         value = call.use.input
         if prefix.wraps_report:
             value = unwrapped(value)
-        posts.append(Post(SUPERVISOR, ReportBack(call.turn, call.call, value, settled)))
+        posts.append(
+            Post(SUPERVISOR, ReportBack(turn=call.turn, call=call.call, value=value, settled=settled))
+        )
         calls = put(calls, call)
         settled = None
     return replace(state, phase="judging", calls=calls), tuple(posts)

@@ -180,7 +180,7 @@ def conclude(state: AgentState, coming: End, settled: Settled | None = None) -> 
     last = coming.last
     if last is None or not prefix_of(state).reports:
         return finish(state, coming.kind, settled, coming.detail, last.value if last else NULL)
-    report = Post(SUPERVISOR, ReportBack(state.turn, 0, last.report, settled))
+    report = Post(SUPERVISOR, ReportBack(turn=state.turn, call=0, value=last.report, settled=settled))
     return replace(state, phase="judging"), (report,)
 
 

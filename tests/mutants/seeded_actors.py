@@ -76,10 +76,10 @@ AGENT: Final = (
         "retries-are-free",
         "The usage of an attempt that is tried again is settled as zero.",
         "agent.failed_calls",
-        "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
-        "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms,\n"
-        "        settled=replace(settled, usage=settled.usage and replace(settled.usage, "
-        "input_tokens=0)),\n",
+        "        settled=settled,\n    )\n    if state.repair",
+        "        settled=replace(settled, usage=settled.usage and replace(settled.usage, input_tokens=0)),\n"
+        "    )\n"
+        "    if state.repair",
     ),
 )
 

@@ -44,8 +44,8 @@ NEW: Final = (
         "retry-names-again",
         "A model call that is tried again names an event once more.",
         "agent.failed_calls",
-        "        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
-        "        state.turn, state.attempt, need_of(state), state.digest, (1,), after_ms, settled\n",
+        "        after_ms=after_ms,\n        settled=settled,\n    )\n    if state.repair",
+        "        new=(1,),\n        after_ms=after_ms,\n        settled=settled,\n    )\n    if state.repair",
     ),
 )
 
