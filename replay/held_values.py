@@ -3,14 +3,15 @@
     Held("7").places(body)              not in 17, in "k7" or in the number of a turn
     Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"
 
-A place is the set of words near the value: up to 60 characters to each side, the names of the fields that
-lead to it, and short texts beside it. By them two messages that hold the same value are told apart.
+A place has the words near the value: up to 60 characters to each side, the names of the fields that lead to
+it, and short texts beside it. The words next to it, and the name of its own field, are there twice, the
+second time with `~` before them. By them two messages that hold the same value are told apart.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,16 +27,29 @@ _NUMBER: Final = re.compile(
     r"(?:[eE][-+]?\d{1,3})?(?![\d_]|\.\d|[^\W\d_]+\d)"
 )
 _PARTS: Final = re.compile(r"([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
-_WORD: Final = re.compile(r"[^\W\d]\w{2,}")
-_COMMON: Final = frozenset({"the", "and", "has", "have", "are", "was", "for", "with", "its", "that", "this"})
+_WORD: Final = re.compile(r"[^\W\d]\w+")
+_COMMON: Final = frozenset(
+    {"the", "and", "has", "have", "are", "was", "for", "with", "its", "that", "this"}
+    | {"is", "it", "in", "of", "on", "to", "at", "an", "as", "by", "be", "or", "we", "no"}
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_COMMON_DIGITS_MAX: Final = 2
 _SKIPPED: Final = IDS | {"type", "sent", "telemetry"}
 _encode: Final = msgspec.json.Encoder().encode
 
 Words = frozenset[str]
+_NO_WORDS: Final[Words] = frozenset()
+
+
+class Place(NamedTuple):
+    """A place that holds a value. words: near it. is_alone: nothing else stands in its field."""
+
+    words: Words
+    is_alone: bool
 
 
 def number_in(text: str) -> str:
-    """Return a number in one spelling: no groups, no zeros at either end; empty if the text is no number."""
+    """Return a number in one spelling, without groups and outer zeros; empty if the text is not a number."""
     text = text.strip()
     return _canonical(text) if len(text) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(text) else ""
 
@@ -83,37 +97,48 @@ class Held:
         before, after = edges if self.is_whole else ("", "")
         return re.compile(f"{before}{re.escape(self.text)}{after}")
 
-    def places(self, body: object) -> Iterator[Words]:
-        """Yield the words near each place where a decoded message holds the value."""
-        yield from self._places(body, frozenset(), is_foreign=False)
+    @property
+    def is_common(self) -> bool:
+        """True for a value that many messages hold by chance: a number of two digits, a flag."""
+        digits = self.number.lstrip("-").replace(".", "")
+        return len(digits) <= _COMMON_DIGITS_MAX if digits else self.text in ("true", "false", "null")
 
-    def _places(self, value: object, near: Words, *, is_foreign: bool) -> Iterator[Words]:
+    def places(self, body: object) -> Iterator[Place]:
+        """Yield the places where a decoded message holds the value."""
+        yield from self._places(body, _NO_WORDS, _NO_WORDS, is_foreign=False)
+
+    def _places(self, value: object, near: Words, name: Words, *, is_foreign: bool) -> Iterator[Place]:
         value = opened(value)
         if isinstance(value, dict):
             yield from self._in_object(value, near, is_foreign=is_foreign)
         elif isinstance(value, list):
             for one in value:
-                yield from self._places(one, near, is_foreign=is_foreign)
+                yield from self._places(one, near, name, is_foreign=is_foreign)
         elif isinstance(value, str):
-            yield from (near | words for words in self._in_text(value))
-        elif is_foreign and self._is(value):  # a number of our own is no content: a turn, a limit, a price
-            yield near
+            for words, is_alone in self._in_text(value):
+                yield Place(near | (name if is_alone else words), is_alone)
+        elif is_foreign and self._is(value):  # a number of our own is not content: a turn, a limit, a price
+            yield Place(near | name, is_alone=True)
 
-    def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Words]:
+    def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Place]:
         texts = [one for one in value.values() if isinstance(one, str) and len(one) <= NEAR_CHARS]
         beside = near | words_of(" ".join(texts)) if is_foreign else near
         for name, one in value.items():
             if is_foreign or name not in _SKIPPED:
                 inside = is_foreign or name in FOREIGN
-                yield from self._places(one, beside | words_of(name), is_foreign=inside)
+                words = words_of(name)
+                yield from self._places(one, beside | words, _next_to(words), is_foreign=inside)
             if is_foreign and not self.number and self._pattern.search(name):
-                yield near
+                yield Place(near, is_alone=False)
 
-    def _in_text(self, text: str) -> Iterator[Words]:
+    def _in_text(self, text: str) -> Iterator[Place]:
         for found in (_NUMBER if self.number else self._pattern).finditer(text):
             if not self.number or number_in(found[0]) == self.number:
                 start, end = found.span()
-                yield words_of(text[max(start - NEAR_CHARS, 0) : start] + " " + text[end : end + NEAR_CHARS])
+                before = _words_in(text[max(start - NEAR_CHARS, 0) : start])
+                after = _words_in(text[end : end + NEAR_CHARS])
+                words = frozenset((*before, *after)) | _next_to((*before[-1:], *after[:1]))
+                yield Place(words, is_alone=text.strip() == found[0])
 
     def _is(self, value: object) -> bool:
         written = _encode(value).decode()
@@ -122,5 +147,13 @@ class Held:
 
 def words_of(text: str) -> Words:
     """Return the words of a text that say something, without their plural."""
-    words = (found[0].lower() for found in _WORD.finditer(text.replace("_", " ")))
-    return frozenset(word.removesuffix("s") for word in words if word not in _COMMON)
+    return frozenset(_words_in(text))
+
+
+def _words_in(text: str) -> list[str]:
+    words = (found[0].lower() for found in _WORD.finditer(_CAMEL.sub(" ", text).replace("_", " ")))
+    return [word.removesuffix("s") for word in words if word not in _COMMON]
+
+
+def _next_to(words: Iterable[str]) -> Words:
+    return frozenset(f"~{word}" for word in words)

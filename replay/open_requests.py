@@ -4,9 +4,8 @@ The events of ports and clients are not computed, so they are held to the protoc
 """
 
 from collections.abc import Callable
-from functools import cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
@@ -43,7 +42,13 @@ ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
 }
 """Kind of an answer -> the port that posts it, the kind of its request, the fields that it repeats."""
 
-_NO_ANSWER: Final[tuple[str, type, tuple[str, ...]]] = ("", object, ())
+_Getter: TypeAlias = Callable[[object], object]
+
+_REPEATED: Final[dict[type, _Getter]] = {
+    **{kind: attrgetter(*names) for kind, (_, _, names) in ANSWERS.items()},
+    **{kind: attrgetter(*row.repeats) for kind, row in PORT_REQUESTS.items()},
+}
+"""Kind of a request or an answer -> a function that gives the values that both carry."""
 
 
 class OpenRequests:
@@ -69,22 +74,23 @@ class OpenRequests:
         if event.sender == CLIENT:
             is_good = event.cause == 0 and event.recipient == SUPERVISOR
             return "" if is_good else "the client speaks to the supervisor"
-        port, kind, names = ANSWERS.get(type(event.body), _NO_ANSWER)
-        if port != event.sender:
+        row = ANSWERS.get(type(event.body))
+        if row is None or row[0] != event.sender:
             return f"{event.sender} does not post {event.kind}"
-        return self._broken_by_answer(event, kind, names)
+        return self._broken_by_answer(event, row[1], row[2])
 
     def _broken_by_answer(self, answer: Event, kind: type, names: tuple[str, ...]) -> str:
         request, repeated = self._open.get(answer.cause, (None, ()))
         if request is None or type(request.body) is not kind:
             return "an answer needs a request that has no answer yet"
         body = answer.body
-        if _getter(names)(body) != repeated:
+        if _REPEATED[type(body)](body) != repeated:
             return f"an answer repeats {' and '.join(names)} of its request"
-        if type(body) is ApprovalGiven and not self._is_permitted(request, body):
+        if type(body) is ToolReturned:
+            if rule := self._broken_by_result(request, body):
+                return rule
+        elif type(body) is ApprovalGiven and not self._is_permitted(request, body):
             return "an approval by permission names one that holds for this call"
-        if type(body) is ToolReturned and (rule := self._broken_by_result(request, body)):
-            return rule
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"
 
@@ -114,7 +120,7 @@ class OpenRequests:
             if source.seq != getattr(body, row.through):
                 self._open[event.seq] = event, ()
                 return
-        self._open[event.seq] = event, _getter(row.repeats)(source.body)
+        self._open[event.seq] = event, _REPEATED[type(body)](source.body)
 
     def _timer(self, event: Event, body: SetTimer) -> None:
         self._open[event.seq] = event, body.timer
@@ -172,9 +178,3 @@ _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
     Begin: OpenRequests._begun,
     TurnRequested: lambda requests, event, body: requests._turns.update({event.sender: event}),
 }
-
-
-@cache
-def _getter(names: tuple[str, ...]) -> Callable[[object], object]:
-    """Return a function that gives the values of these fields of a message."""
-    return attrgetter(*names)

@@ -187,18 +187,25 @@ class Recording(AbstractContextManager["Recording"]):
         return tree
 
     def export(
-        self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False, agent: str = ""
+        self,
+        name: str,
+        out: "str | Path | BinaryIO",
+        *,
+        is_parsed: bool = False,
+        agent: str = "",
+        has_content: bool = False,
     ) -> None:
         """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
 
         out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
         objects instead of text (`jsonl`), so that digests cannot be computed from the file. agent:
         `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
+        has_content: spans (`otlp`) with prompts, answers, arguments and results.
         Raises MisuseError for an unknown format, OSError.
         """
         from callboard.replay.exports.writing import Job, export
 
-        export(name, Job([self._source], is_parsed=is_parsed, agent=agent), out)
+        export(name, Job([self._source], is_parsed=is_parsed, agent=agent, has_content=has_content), out)
 
     # --- single events and states -------------------------------------------------
 

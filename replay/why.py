@@ -6,13 +6,17 @@
   the events that its turn names in `TurnRequested.new`; the requests before hold the rest of its content.
 - The *source* of a value: from the event back, part by part, to one that holds the value. The last one is
   where the value first was: a tool, a model, a person, a prompt. Where several hold it, the newest content of
-  the request comes first, then the one with the same words near the value, then the newest; the others stand
-  under `also_in`, since no log says which of them a model has read.
+  the request comes first, then the one with the same words near the value or in its call, then one that is
+  nothing but the value, then the newest. For numbers of two digits, which many messages hold by chance, the
+  words come before all else. A word counts the less, the more of the holders have it. The others stand under
+  `also_in`, since no log says which of them a model has read.
 - A value that a model made itself, such as a sum, has no holder: `made_of` are the inputs of that reply, and
   `odd` the one whose number is far from those of the others.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from statistics import median
 from typing import Final, NamedTuple, Protocol
 
@@ -23,20 +27,26 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
+    CallTool,
     CheckSchema,
     ContextMade,
     ModelReplied,
     SchemaChecked,
     ToolReturned,
+    ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
-from callboard.replay.held_values import Held, Words, numbers_in
+from callboard.replay.held_values import Held, Place, Words, numbers_in, words_of
 from callboard.replay.importance import is_failure
+from callboard.replay.json_values import leaves, names
 
 ODD_INPUTS_MIN: Final = 4
+_ASKED_CHARS_MAX: Final = 200  # of a text in a call's arguments or a task
+_WEIGHT: Final = 720_720  # of a word that one holder has; whole for the first sixteen
 FAR: Final = 5
 _decode: Final = msgspec.json.Decoder().decode
 _WITHOUT_CONTENT: Final = (CallModel, CheckSchema, SchemaChecked)
@@ -102,7 +112,7 @@ def _before(event: Event) -> int:
 def parts_of(events: Events, event: Event) -> list[Event]:
     """Return the events that an event was made of, in the order of the log.
 
-    A check that found nothing wrong is no part, but the report or the schema that it was of.
+    A check that found nothing wrong is not part, but the report or the schema that it was of.
     """
     parts = [events.event(seq) for seq in sorted(set(_parts(events, event)))]
     passed = [one for one in parts if isinstance(one.body, _WITHOUT_CONTENT) and not is_failure(one)]
@@ -155,8 +165,11 @@ def _is_reply(event: Event, agent: str) -> bool:
 
 def _with_source(events: Events, asked: Why, value: str) -> Why:
     source, others = [asked.event], list[Event]()
-    held = _held(asked.event, value)
-    while ranked := _ranked(events, source[-1], held):
+    held, wanted = _held(asked.event, value), frozenset[str]()
+    while True:
+        wanted = wanted.union(*(place.words for place in _places(source[-1], held)))
+        if not (ranked := _ranked(events, source[-1], held, wanted)):
+            break
         source.append(ranked[0])
         others += ranked[1:]
     also = {one.seq: one for one in others if one not in source}
@@ -178,20 +191,55 @@ def _held(event: Event, value: str) -> Held:
     )
 
 
-def _places(event: Event, held: Held) -> Iterator[Words]:
+def _places(event: Event, held: Held) -> Iterator[Place]:
     return held.places(_decode(encode(event.body)))
 
 
-def _ranked(events: Events, event: Event, held: Held) -> list[Event]:
-    """Return the events from which an event may have a value, the likeliest first."""
-    wanted = frozenset[str]().union(*_places(event, held))
+def _ranked(events: Events, event: Event, held: Held, wanted: Words) -> list[Event]:
+    """Return the events from which an event may have a value, the likeliest first.
+
+    wanted: the words near the value in the event and in those behind it.
+    """
+    holders = {one.seq: (one, found) for one in _content(events, event) if (found := [*_places(one, held)])}
+    if len(holders) < 2:
+        return [one for one, _ in holders.values()]
     newest = {one.seq for one in parts_of(events, event)}
-    found: list[tuple[tuple[bool, int, int], Event]] = []
-    for one in _content(events, event):
-        fits = [len(words & wanted) for words in _places(one, held)]
-        if fits:
-            found.append(((one.seq in newest, max(fits), one.seq), one))
-    return [one for _, one in sorted(found, key=lambda ranked: ranked[0], reverse=True)]
+    asked = {seq: _asked(events, one) & wanted for seq, (one, _) in holders.items()}
+    near = {
+        seq: [(place.words & wanted | asked[seq], place.is_alone) for place in found]
+        for seq, (_, found) in holders.items()
+    }
+    words = (frozenset[str]().union(*(words for words, _ in places)) for places in near.values())
+    weight = {word: _WEIGHT // count for word, count in Counter(chain.from_iterable(words)).items()}
+
+    def rank(seq: int) -> tuple[int, ...]:
+        fit, is_alone = max((sum(map(weight.__getitem__, words)), alone) for words, alone in near[seq])
+        is_new = seq in newest
+        return (fit, is_alone, is_new, seq) if held.is_common else (is_new, fit, is_alone, seq)
+
+    return [holders[seq][0] for seq in sorted(holders, key=rank, reverse=True)]
+
+
+def _asked(events: Events, event: Event) -> Words:
+    """Return the words of the call or the task that an event answers."""
+    body = event.body
+    if isinstance(body, DelegationEnded) and body.address:
+        begin = next(iter(events.events_of(body.address, event.seq)), None)
+        return _words_inside(begin.body.prompt) if begin and isinstance(begin.body, Begin) else frozenset()
+    if not isinstance(body, ToolReturned):
+        return frozenset()
+    request = events.event(event.cause)
+    if isinstance(request.body, ToolStarted):
+        request = events.event(request.cause)
+    if not isinstance(request.body, CallTool):
+        return frozenset()
+    return words_of(request.body.tool) | _words_inside(request.body.arguments)
+
+
+def _words_inside(value: Json) -> Words:
+    """Return the words of the names and of the beginnings of the texts in a JSON value."""
+    inside = chain(leaves(_decode(value), ""), names(_decode(value), ""))
+    return words_of(" ".join(text[:_ASKED_CHARS_MAX] for _, text in inside if isinstance(text, str)))
 
 
 def _content(events: Events, event: Event) -> Iterator[Event]:

@@ -180,7 +180,7 @@ class Agent:
         try:
             made = make()
             if not isinstance(made, Agent):
-                raise TypeError(f"it returned {made!r:.80}, which is no Agent")
+                raise TypeError(f"it returned {made!r:.80}, which is not an Agent")
             made.profile()
         except Exception as error:  # of the user's function
             why = f"the factory {name_of(make)} failed: {failure_text(error)}"
@@ -239,6 +239,12 @@ class Agent:
         )
         return agent
 
+    def with_model(self, model: ModelChoice) -> Self:
+        """Return this agent with another model of its own; of a program, for all but its steps."""
+        agent = copy.copy(self)
+        agent.model = model
+        return agent
+
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)
@@ -259,6 +265,11 @@ class Agent:
     def all_tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, or may be given later."""
         return (*self.tools.values(), *self.later_tools.values())
+
+    @property
+    def model_below(self) -> ModelChoice | None:
+        """Return the model that agents without one inherit from this one; None for the one it inherits."""
+        return self.model
 
     @property
     def all_models(self) -> tuple[Model, ...]:
@@ -285,7 +296,7 @@ def _is_factory(one: object) -> bool:
 def roster(host: Agent) -> dict[str, Agent]:
     """Return the host and every agent that it can reach, by name. Raises InvalidAgent, MisuseError."""
     if not isinstance(host, Agent):
-        raise MisuseError(f'{host!r:.80} is no Agent; make one, as in Agent("host", instructions=...)')
+        raise MisuseError(f'{host!r:.80} is not an Agent; make one, as in Agent("host", instructions=...)')
     found: dict[str, Agent] = {}
     tools: list[Tool] = []
     ahead = [host]

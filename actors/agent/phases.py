@@ -4,9 +4,9 @@
     thinking   it has asked for a turn, or the model is at work
     acting     tools, questions or delegations of its last reply have no answer yet
     judging    the supervisor has its reports
-    parked     it has said its last word for now, and waits for its background tasks
-    failed     its decider has raised; it counts answers, posts nothing, and will be stopped
-    stopping   it was stopped, and waits for the answers to its port requests
+    parked     it has nothing more to do for now, and waits for its background tasks
+    failed     its decider has raised; it counts answers, posts nothing, and is about to be stopped
+    stopping   it was stopped, and waits for the remaining answers to its port requests
     idle       it has finished or drained; the host begins again with the next ask, and keeps the ends of its
                background tasks for that
 

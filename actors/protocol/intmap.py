@@ -68,10 +68,15 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
 
     def append(self, value: V) -> "IntMap[V]":
         """Return this sequence with one more value."""
-        root, size = self.root, self.size
-        if self.shift or size >= _WIDTH or size != len(root) or value is None:
-            return self.put(size, value)
-        return IntMap((*root, value), 0, size + 1)
+        root, shift, size = self.root, self.shift, self.size
+        if not shift and size == len(root) < _WIDTH and value is not None:
+            return IntMap((*root, value), 0, size + 1)
+        if shift == _BITS and (at := size & _MASK) and value is not None:
+            # Two levels with room in the last leaf, as in most conversations: half the steps of `put`.
+            leaf = root[-1]
+            if len(leaf) == at and len(root) == (size >> _BITS) + 1:
+                return IntMap((*root[:-1], (*leaf, value)), shift, size + 1)
+        return self.put(size, value)
 
     def update(self, values: Mapping[int, V]) -> "IntMap[V]":
         """Return this map with other values under some of its keys. Raises KeyError for a missing key."""

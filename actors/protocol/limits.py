@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_ar
 import msgspec
 
 from callboard.actors.protocol.immutable import Part
+from callboard.actors.protocol.near_names import near_or_all
 
 Count: TypeAlias = int | None
 Dollars: TypeAlias = float
@@ -48,11 +49,8 @@ class _NamedFields(msgspec.StructMeta):
     def __call__(cls, *values: Any, **named: Any) -> Any:
         unknown = next((name for name in named if name not in cls.__struct_fields__), None)
         if unknown is not None:
-            import difflib
-
-            near = difflib.get_close_matches(unknown, cls.__struct_fields__, 1)
-            said = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(cls.__struct_fields__)}"
-            raise TypeError(f"{cls.__name__} has no limit {unknown!r}; {said}")
+            near = near_or_all(unknown, cls.__struct_fields__)
+            raise TypeError(f"{cls.__name__} has no limit {unknown!r}{near}")
         return super().__call__(*values, **named)
 
 

@@ -23,6 +23,7 @@ import msgspec
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.money import MONEY_SINCE, in_dollars
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import is_limited, kept_above
@@ -182,19 +183,30 @@ def _over_budget(state: SupervisorState, ancestry: list[Record], wanted: Wanted)
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
         if budget.tokens is not None and spent.tokens + need.tokens >= budget.tokens:
             amounts = spent.tokens, budget.tokens, turn.tokens, results.tokens, above.tokens
-            return Denial("budget", _nothing_left(record.address, "tokens", amounts), record.depth)
+            return Denial("budget", _nothing_left(record.address, amounts, "tokens are"), record.depth)
         if budget.micro_usd is not None and spent.micro_usd + need.micro_usd > budget.micro_usd:
             amounts = spent.micro_usd, budget.micro_usd, turn.micro_usd, results.micro_usd, above.micro_usd
-            return Denial("budget", _nothing_left(record.address, "micro-dollars", amounts), record.depth)
+            unit, form = ("micro-dollars are", _counted) if state.rules < MONEY_SINCE else ("is", in_dollars)
+            return Denial("budget", _nothing_left(record.address, amounts, unit, form), record.depth)
     return None
 
 
-def _nothing_left(address: str, unit: str, amounts: tuple[int, int, int, int, int]) -> str:
+def _counted(amount: int) -> str:
+    return f"{amount:,}"
+
+
+def _nothing_left(
+    address: str,
+    amounts: tuple[int, int, int, int, int],
+    unit: str,
+    form: Callable[[int], str] = _counted,
+) -> str:
     spent, limit, turn, results, above = amounts
-    beside = f", closing turns above it up to {above:,}" if above else ""
+    beside = f", closing turns above it up to {form(above)}" if above else ""
     return (
-        f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
-        f"the next turn needs up to {turn:,}, and the results of its delegations up to {results:,}{beside}"
+        f"the budget of {address} leaves nothing for a sub-agent: "
+        f"{form(spent)} of {form(limit)} {unit} spent, the next turn needs up to {form(turn)}, "
+        f"and the results of its delegations up to {form(results)}{beside}"
     )
 
 

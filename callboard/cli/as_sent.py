@@ -123,6 +123,6 @@ def _model(name: str) -> Model:
     if first.endswith(".py") or "." in first or "/" in first:
         found = getattr(load_module(source), attribute, None)
         if not is_model(found):
-            raise misused(f"{name!r} is no model: {found!r:.80}")
+            raise misused(f"{name!r} is not a model: {found!r:.80}")
         return found
     return model_named(name)

@@ -117,7 +117,7 @@ def _parsed(text: str, kind: str) -> object:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{text!r:.40} is no {kind}") from None
+        raise ValueError(f"{text!r:.40} is not of type {kind}") from None
     if type(value) not in _NUMBERS.get(kind, (type(value),)):
-        raise ValueError(f"{text!r:.40} is no {kind}")
+        raise ValueError(f"{text!r:.40} is not of type {kind}")
     return value

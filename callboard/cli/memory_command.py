@@ -28,8 +28,8 @@ _CORRUPT = ("damaged", "foreign", "too_new")
 def memory(file: Path, name: str, query: str, number: int, forget: str, as_json: bool) -> None:
     """List the memories of a file, or the entries of one, or forget an entry.
 
-    FILE is that of `Runtime(memory=...)`. NAME is `shared`, or `agent:NAME` for what the agents of a profile
-    keep for themselves. The newest entries are listed, or those that fit QUERY, best first.
+    FILE is that of `Runtime(memory=...)`. NAME is `shared`, or `agent:NAME` for the memory of the agents of a
+    profile. The newest entries are listed, or those that match QUERY, best match first.
 
     \b
     Examples:

@@ -187,13 +187,17 @@ def open_event(log: str, words: tuple[str, ...]) -> tuple[Recording, int]:
     return recording, seq
 
 
-def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
+def open_recording(
+    log: str, wanted: str, head: Head | None = None, at: int | None = None
+) -> tuple[Recording, SessionRow]:
     """Open a session and return it with its row; it is closed when the command ends.
 
-    wanted: SESSION, or SESSION#SEQ for the session as it was after that event.
+    wanted: SESSION, or SESSION#SEQ for the session as it was after that event. at: that event, named by
+    `--at`. Raises Failure for a session or an event that is not there.
     """
     row, seq = _found(log, wanted)
-    return _opened(log, row, head, seq), row
+    upto = event_at(at, seq)
+    return _opened(log, row, head, upto if upto is None else _checked_seq(row, str(upto))), row
 
 
 def open_place(log: str, wanted: str) -> tuple[Recording, int | None]:

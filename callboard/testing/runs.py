@@ -190,7 +190,7 @@ class Scenario:
 
     def details(self, schedule: str, rule: str) -> list[str]:
         """Return where and how a run breaks a rule, as far as its log shows that."""
-        # Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
+        # Only that rule: a run that ends where it was broken leaves much undone, which is not a breach.
         breaches = self.simulate(schedule).breaches
         return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
 

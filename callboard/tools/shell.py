@@ -1,4 +1,4 @@
-"""A tool that runs shell commands in the folder of a session. It is no sandbox.
+"""A tool that runs shell commands in the folder of a session. It is not a sandbox.
 
     from callboard.tools.shell import shell
 

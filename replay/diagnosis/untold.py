@@ -36,7 +36,7 @@ class UntoldErrors(CallCheck):
         self._found: list[Finding] = []
 
     def returned(self, call: ToolCall, result: Returned) -> None:
-        """Take in a result: one that is no error is the way out of those before it."""
+        """Take in a result: one that is not an error is the way out of those before it."""
         if result.status == "error":
             self._news[call.agent] = f"{call.tool} had given it an error ({result.seq})"
         else:

@@ -72,7 +72,7 @@ def recorded_parts(session_id: str, events: Iterable[Event]) -> RecordedParts:
 
 
 class _Reader:
-    """Reads a session once. What a fault or a stop has cut off is no answer, and is left out."""
+    """Reads a session once. What a fault or a stop has cut off is not an answer, and is left out."""
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id

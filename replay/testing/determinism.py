@@ -152,7 +152,7 @@ def plain(value: object) -> Any:
 
 
 _ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", None)
-"""Sets in order; where keys are no texts, that is refused."""
+"""Sets in order; where keys are not texts, that is refused."""
 
 
 def plain_event(event: Event) -> dict[str, object]:

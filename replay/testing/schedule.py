@@ -29,7 +29,7 @@ _Body: TypeAlias = tuple[list[str], list[Annotated[int, msgspec.Meta(ge=0)]], in
 
 
 class BadSchedule(MisuseError, ValueError):
-    """This text is no schedule, or it is one of another scenario or version."""
+    """This text is not a schedule, or it is one of another scenario or version."""
 
 
 class ScheduleMisfit(MisuseError):

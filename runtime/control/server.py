@@ -158,4 +158,4 @@ def _command(line: bytes) -> Command:
     try:
         return COMMANDS.decode(clean_json(line))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MisuseError(f"this is no command: {str(error)[:200]}") from None
+        raise MisuseError(f"this is not a command: {str(error)[:200]}") from None

@@ -35,7 +35,7 @@ class Files:
 
     No path leads out of the root: not by `..`, by links, by devices or by a race. Methods take paths with `/`
     that are relative to the root; their errors are `FileError`s, which a tool may let pass to the model.
-    All methods may be called from any thread. Raises MisuseError for a root that is no folder.
+    All methods may be called from any thread. Raises MisuseError for a root that is not a folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ class Files:
             raise refused(name, error) from None
 
     def read_text(self, path: str, *, max_bytes: int = READ_BYTES_MAX) -> str:
-        """Read a text file. Raises FileError, also for bytes that are no text."""
+        """Read a text file. Raises FileError, also for bytes that are not text."""
         return self.read(path, max_bytes=max_bytes).text
 
     def read(self, path: str, *, max_bytes: int = READ_BYTES_MAX) -> Text:
@@ -145,7 +145,7 @@ class Files:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            raise FileError(f"{shown(path)}: the text is no Unicode text", "binary") from None
+            raise FileError(f"{shown(path)}: the text is not Unicode text", "binary") from None
         self.write_bytes(path, data)
 
     def check_write(self, path: str) -> None:

@@ -33,7 +33,7 @@ def _check(path: object) -> None:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise FileError(f"{shown(path)}: the path is no Unicode text", "bad_path") from None
+        raise FileError(f"{shown(path)}: the path is not Unicode text", "bad_path") from None
 
 
 def shown(path: str) -> str:

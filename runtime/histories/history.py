@@ -105,7 +105,7 @@ def _items(given: Iterable[object] | str | bytes) -> Iterable[object]:
 
 
 def _plain(item: object) -> object:
-    """Return an item as plain values; a text that is no JSON stays a text."""
+    """Return an item as plain values; a text that is not JSON stays a text."""
     if isinstance(item, str | bytes):
         item = Json(clean_text(item).encode() if isinstance(item, str) else item)
     return msgspec.json.decode(taken(item, max_depth=_DEPTH_MAX).json)

@@ -27,7 +27,7 @@ class Http:
     max_redirects: that are followed. verify: the TLS context, None for the certificates that are shipped.
     resolver: an async function of a name and a port that returns addresses; None for the system's.
 
-    Raises MisuseError for a text that is no network, or a limit that is not above zero.
+    Raises MisuseError for a text that is not a network, or a limit that is not above zero.
 
     >>> Http(private=["127.0.0.0/8"])
     Http(private=['127.0.0.0/8'])

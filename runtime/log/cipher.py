@@ -119,7 +119,7 @@ def check_size(key: bytes) -> None:
     if len(key) < KEY_BYTES_MIN:
         raise MisuseError(
             f"an encryption key has at least {KEY_BYTES_MIN} random bytes, not {len(key)}: make one with "
-            f"`openssl rand -hex 32`; a password is no key"
+            f"`openssl rand -hex 32`; a password is not a key"
         )
 
 

@@ -41,7 +41,7 @@ NAMED_MAX: Final = 12  # forks that an error names
 class Segment(NamedTuple):
     """The events that stand in the log under one session's id, behind `before`, up to the seq `last`.
 
-    A session that is no fork has one. A fork has those of its parent up to its base, and its own.
+    A session that is not a fork has one. A fork has those of its parent up to its base, and its own.
     """
 
     session_id: str

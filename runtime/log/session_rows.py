@@ -105,7 +105,7 @@ class SessionQuery(msgspec.Struct, frozen=True):
             return None
         found = _CURSOR.fullmatch(self.after)
         if found is None:
-            raise MisuseError(f"after={self.after!r:.80} is no cursor; pass the `cursor` of a SessionRow")
+            raise MisuseError(f"after={self.after!r:.80} is not a cursor; pass the `cursor` of a SessionRow")
         return int(found[1]), int(found[2])
 
     def has(self, row: SessionRow) -> bool:

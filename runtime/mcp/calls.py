@@ -153,7 +153,7 @@ class Caller:
         ctx: ToolContext,
         sending: Sending,
     ) -> Result | types.InputRequiredResult:
-        """Send the call. Raises Lost if no answer came, and ToolError for one that is no result."""
+        """Send the call. Raises Lost if no answer came, and ToolError for one that is not a result."""
         try:
             answer = await connection.call(params, ctx, sending)
         except asyncio.CancelledError:

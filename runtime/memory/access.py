@@ -114,7 +114,7 @@ class MemoryAccess:
             or name != name.strip()
             or "*" in name
         ):
-            raise ToolError(f"{memory[:80]!r} is no name of a memory; there are {SHARED!r} and {OWN!r}")
+            raise ToolError(f"{memory[:80]!r} is not a name of a memory; there are {SHARED!r} and {OWN!r}")
         if name.startswith(_AGENT) and name != memory_of_agent(self._profile):
             raise ToolError(f"memory {name!r} is that of another agent")
         self._access.use("memory", name)
@@ -131,9 +131,9 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
 
 
 def _check_labels(labels: Labels) -> None:
-    """Raise MemoryFailed for a label that is no name, which an agent cannot have."""
+    """Raise MemoryFailed for a label that is not a name, which an agent cannot have."""
     try:
         for label in labels:
             name_entry(label)
     except (ValueError, AttributeError, TypeError):
-        raise MemoryFailed("an entry of the memory has a label that is no name", "damaged") from None
+        raise MemoryFailed("an entry of the memory has a label that is not a name", "damaged") from None

@@ -36,7 +36,7 @@ _TABLES: Final = (
 )
 
 _SAID: Final[dict[int, tuple[MemoryReason, str]]] = {
-    sqlite3.SQLITE_NOTADB: ("damaged", "the memory's file is damaged, or is no memory; restore a copy of it"),
+    sqlite3.SQLITE_NOTADB: ("damaged", "the memory's file is damaged or not a memory; restore a copy of it"),
     sqlite3.SQLITE_CORRUPT: ("damaged", "the memory's file is damaged; restore a copy of it"),
     sqlite3.SQLITE_BUSY: ("locked", "another program holds the memory's file; try again later"),
     sqlite3.SQLITE_LOCKED: ("locked", "another program holds the memory's file; try again later"),
@@ -89,7 +89,7 @@ def _refuse_special(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables of a new file, and refuse a file that is no memory of this format."""
+    """Make the tables of a new file, and refuse a file that is not a memory of this format."""
     if _is_own(connection):
         return
     _use_wal(connection)

@@ -313,7 +313,7 @@ def scripted_model(source: str) -> Model:
     """Return the model of `module:attribute`: that object if it is a model, else a ScriptedModel of it.
 
     The model of a script is named after its source, so that several can be told apart in one log.
-    Raises UnknownName if there is no such module or attribute, ScriptError for an object that is no script.
+    Raises UnknownName if there is no such module or attribute, ScriptError if the object is not a script.
     """
     module, _, attribute = source.partition(":")
     try:

@@ -29,7 +29,7 @@ def is_answered(intent: QueryIntent, found: Sequence[Finding]) -> bool:
 
 
 def open_questions(finding: Finding) -> tuple[str, ...]:
-    """Return the questions that a finding leaves open; () if its `open` is no list of texts."""
+    """Return the questions that a finding leaves open; () if its `open` is not a list of texts."""
     given = finding.result.data.get("open", ())
     return tuple(one for one in given if isinstance(one, str)) if isinstance(given, list | tuple) else ()
 

@@ -6,7 +6,7 @@ Rules
   - Callbacks run first in, first out. Tasks and futures hash by the number of their creation, so that a set
     of them iterates alike in every process. Python's own would hash by their place in memory.
   - Its time is the time of the step, in seconds since the run began, and stands still within a step. The
-    times that are left out are no part of it: a timer set before one is due that much later by the clock. A
+    times that are left out are not part of it: a timer set before one is due that much later by the clock. A
     timer for a time of day is not.
   - No sockets, files, threads or subprocesses: each such method raises and names what to write instead.
   - Garbage is not collected inside a step: the moment of a collection is chance, and a finalizer can act.

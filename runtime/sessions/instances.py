@@ -100,7 +100,7 @@ def profile_at(states: Mapping[str, ActorState], address: str) -> str | None:
 
 def _checked(agent: Agent, made: object) -> Agent:
     if not isinstance(made, Agent):
-        raise InvalidAgent(f"its factory returned {made!r:.80}, which is no Agent")
+        raise InvalidAgent(f"its factory returned {made!r:.80}, which is not an Agent")
     known, found = roster(agent), roster(made)
     for name in {agent.name: None, made.name: None, **known, **found}:
         one, other = known.get(name), found.get(name)

@@ -289,7 +289,7 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 
 
 def _changed_keys(recorded: RecordedSession, now: SessionOpened) -> Iterator[str]:
-    """Yield the keys of the shared state that are updated in another way now; new keys are no change."""
+    """Yield the keys of the shared state that are updated in another way now; new keys are not a change."""
     for key in now.state:
         was = recorded.state.get(key.name, key)
         if was.reducer != key.reducer:

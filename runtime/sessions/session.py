@@ -34,7 +34,7 @@ from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
-from callboard.runtime.sessions.session_types import SessionTypes, TypeName
+from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
@@ -65,7 +65,6 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         super().__init__(session_id, rest, life)
         self._secrets = secrets
         self.types = types
-        self._asking = TypeName()  # the type of the running ask's report
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
@@ -312,7 +311,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         of a later agent, limits the events to that agent's as well.
         A reader that falls 1 MiB behind gets a `StreamCut` and its end; it never holds up the session. The
         stream ends with the session, or when that is detached. Raises MisuseError for another `after` than
-        an event of this session, or an `of` that is no address; reading it raises SessionFailed if the
+        an event of this session, or an `of` that is not an address; reading it raises SessionFailed if the
         session fails.
         """
         self.check_loop()

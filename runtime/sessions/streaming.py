@@ -181,7 +181,7 @@ class StreamHub:
         """Yield the events after `last` from the log, and attach the reader before the last page of them."""
         is_near = False
         while not is_near:
-            is_near = self.is_over or self.board.seq - last <= _PAGE
+            is_near = self.board.seq - last <= _PAGE
             upto = self._attach(reader) if is_near else self.board.seq
             await self._durable()
             while last < upto and (rows := await self._log.read(self.board.session_id, last + 1, _PAGE)):
@@ -247,7 +247,7 @@ async def _items_of(
 
 
 def check_after(session_id: str, after: int | None, seq: int) -> None:
-    """Refuse an `after` that is no event of a session, which ends at this seq. Raises MisuseError."""
+    """Refuse an `after` that is not an event of a session, which ends at this seq. Raises MisuseError."""
     if after is None:
         return
     if not isinstance(after, int) or isinstance(after, bool) or after < 0:

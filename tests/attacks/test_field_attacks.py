@@ -46,7 +46,8 @@ VALUES = {
 COMMANDS = (
     ("sessions",), ("sessions", "--json"), ("show",), ("show", "--json"), ("tree",), ("events",),
     ("events", "--json"), ("verify",), ("verify", "--all"), ("export",),
-    ("export", "--all", "--format", "json"), ("replay", "--at", "5"), ("state", "--at", "5"),
+    ("export", "--all", "--format", "json"), ("events", "--step", "--from", "5", "--to", "5"),
+    ("show", "--state", "--at", "5"),
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
     log = ("--log", str(folder / "own.db"))
     assert callboard("run", "survey:host", "How many files?", *log).exit_code == 0
     assert b"How many" not in (folder / "own.db").read_bytes()
-    for command in ("sessions", "show", "tree", "events", "verify", "replay", "export"):
+    for command in ("sessions", "show", "tree", "events", "verify", "export"):
         assert callboard(command, *log).exit_code == 0, command
     assert callboard("run", "survey:host", "And now?", *log).exit_code == 0
     monkeypatch.delenv(KEY_FILE)

@@ -51,6 +51,13 @@ def test_what_a_model_made_itself_is_shown_with_its_inputs(callboard: Callboard)
     assert (found["also_in"], found["odd"]) == ([], None)
 
 
+def test_no_place_looks_like_the_only_one_that_holds_a_value(callboard: Callboard) -> None:
+    shown = callboard("why", "20250101#26", "--value", "files").stdout
+    found = json.loads(callboard("why", "20250101#26", "--value", "files", "--json").stdout)
+    assert found["also_in"]
+    assert f"one of {len(found['also_in']) + 1} places that hold it: " in shown
+
+
 def test_a_reply_leads_on_to_its_request(callboard: Callboard) -> None:
     assert "callboard request 20250101-survey#24" in callboard("why", "20250101#24").stderr
 

@@ -328,8 +328,15 @@ COSTS: Final = (
         "program-handed-down",
         "A program's sub-agents inherit the program as their model.",
         "protocol.profiles",
-        "        return inherited if self.model is None or self.model.is_program else self.model\n",
-        "        return self.model or inherited\n",
+        "        own = self.default_model if self.model is not None and self.model.is_program else self.model\n",
+        "        own = self.model\n",
+    ),
+    Mutant(
+        "default-model-unused",
+        "A program with a model of its own hands down the one that it inherits.",
+        "protocol.profiles",
+        "        own = self.default_model if self.model is not None and self.model.is_program else self.model\n",
+        "        own = None if self.model is not None and self.model.is_program else self.model\n",
     ),
 )
 

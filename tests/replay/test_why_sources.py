@@ -1,5 +1,6 @@
 """The source of a value among decoys: other numbers that hold its digits, and the same value elsewhere."""
 
+import json
 from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from tests.replay.stories import record
 
 SESSIONS = effort(suite=60, campaign=200)
 FIRST_AT_LEAST = 0.98
+SMALL_FIRST_AT_LEAST = 0.9
 NOUNS = (
     "quota",
     "price",
@@ -118,6 +120,83 @@ def test_the_true_source_comes_first_and_no_other_is_ever_the_only_one() -> None
         first += why.source[-1].seq == one.source
         assert one.source in {event.seq for event in (*why.source, *why.also_in)}, one.value
     assert first >= FIRST_AT_LEAST * SESSIONS
+
+
+CITIES = ("Paris", "Oslo", "Lima", "Quito", "Turin", "Hanoi", "Accra", "Dakar")
+COUNTS = ("errors", "open_orders", "retryCount", "late trains", "sick")
+
+
+def sensed(seed: int) -> Planted:
+    """Record a host that reads eight results with numbers from 0 to 20, and tells one number of one city."""
+    dice = Random(seed)
+    cities, names = dice.sample(CITIES, 8), dice.sample(COUNTS, 3)
+    table = [{name: dice.randrange(21) for name in names} for _ in cities]
+    truth, name = dice.randrange(8), dice.choice(names)
+    form = dice.choice(["objects", "sentences", "numbers", "children"])
+    step = dice.choice([1, 2, 8])  # calls of a turn
+
+    def result(place: int) -> str:
+        row = table[place]
+        if form == "objects":
+            return json.dumps(row)
+        if form == "numbers":
+            return str(row[name])
+        return f"In {cities[place]}: " + ", ".join(f"{number} {key}" for key, number in row.items()) + "."
+
+    @tool(effect="read")
+    def count(city: str) -> str:
+        """Count."""
+        return result(cities.index(city))
+
+    value = table[truth][name]
+    told = dice.choice(
+        [
+            f"{cities[truth]} has {value} {name}.",
+            f"- {cities[truth]}: {name} = {value}",
+            f"{name} of {cities[truth]}: {value}",
+        ]
+    )
+
+    def policy(request: ModelRequest) -> Step:
+        if request.profile == "child":
+            return call("report_back", **table[int(request.address.split(".")[1]) - 1])
+        first = (request.turn - 1) * step
+        if first >= 8:
+            return say(told)
+        asked = cities[first : first + step]
+        if form == "children":
+            schema = {"type": "object"}
+            return calls(
+                *(
+                    call("task", agent="child", prompt=f"Look at {city}.", output_schema=schema)
+                    for city in asked
+                )
+            )
+        return calls(*(call("count", city=city) for city in asked))
+
+    recording = record(policy, Agent("host", tools=[count], agents=[Agent("child")]), "Go.")
+    replies = [one.seq for one in recording.events if isinstance(one.body, ModelReplied)]
+    kind = ModelReplied if form == "children" else ToolReturned
+    source = [one.seq for one in recording.events if isinstance(one.body, kind)]
+    if form == "children":
+        source = [
+            one.seq
+            for one in recording.events
+            if isinstance(one.body, ModelReplied) and one.recipient == f"host.{truth + 1}"
+        ]
+        return Planted(recording, source[0], replies[-1], str(value))
+    return Planted(recording, source[truth], replies[-1], str(value))
+
+
+@pytest.mark.slow
+def test_a_small_number_is_followed_by_the_words_beside_it() -> None:
+    first = 0
+    for seed in range(SESSIONS):
+        one = sensed(seed)
+        why = one.why
+        first += why.source[-1].seq == one.source
+        assert one.source in {event.seq for event in (*why.source, *why.also_in)}, seed
+    assert first >= SMALL_FIRST_AT_LEAST * SESSIONS
 
 
 def test_a_report_that_is_new_comes_before_an_older_room_of_the_same_number() -> None:

@@ -288,6 +288,7 @@ export class DetailView {
     const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(seqs, this.room / 3, (one) => this.lineOf(one))] : []);
     return [
       ...folded(way, this.room / 3, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
+      ...(also.length ? [make("p", { class: "hint" }, `★ is one of ${also.length + 1} places that hold it.`)] : []),
       ...listed("also in, and no log says which of them was read", also),
       ...listed(`event ${way.at(-1)} was made of`, madeOf),
     ];

@@ -1,9 +1,12 @@
 // Why an event happened, by the rules of replay/why.py: the way to it, its parts, the source of a value in it.
 
-import { isAgent } from "./data.js";
-import { Held } from "./held.js";
+import { WrittenNumber, isAgent } from "./data.js";
+import { delegationsIn } from "./delegations.js";
+import { Held, wordsOf } from "./held.js";
 
 const WITHOUT_CONTENT = new Set(["CallModel", "CheckSchema", "SchemaChecked"]);
+const ASKED_CHARS_MAX = 200; // of a text in a call's arguments or a task
+const WEIGHT = 720720; // of a word that one holder has
 const ANSWERS = new Set(["TurnRequested", "CallModel", "ModelReplied"]);
 
 /** Return the path from a client's input to an event. */
@@ -29,8 +32,10 @@ export function sourceOf(session, seq, value) {
   if (!held) return { way: [], also: [], madeOf: [] };
   const way = [seq];
   const others = [];
+  const wanted = new Set();
   for (;;) {
-    const [next, ...more] = ranked(session, way.at(-1), held);
+    for (const { words } of held.places(session.body(way.at(-1)))) for (const word of words) wanted.add(word);
+    const [next, ...more] = ranked(session, way.at(-1), held, wanted);
     if (!next) break;
     way.push(next);
     others.push(...more);
@@ -53,15 +58,59 @@ function heldIn(session, seq, value) {
   return undefined;
 }
 
-function ranked(session, seq, held) {
-  const wanted = new Set(held.places(session.body(seq)).flatMap((words) => [...words]));
+/** Return the events from which an event may have a value, the likeliest first. wanted: the words near the value so far. */
+function ranked(session, seq, held, wanted) {
+  const holders = new Map();
+  for (const one of contentOf(session, seq)) {
+    const places = held.places(session.body(one));
+    if (places.length) holders.set(one, places);
+  }
+  if (holders.size < 2) return [...holders.keys()];
+  const having = new Map();
+  const near = new Map();
+  for (const [one, places] of holders) {
+    const asked = askedWords(session, one);
+    const found = places.map(({ words, isAlone }) => [new Set([...words, ...asked].filter((word) => wanted.has(word))), isAlone ? 1 : 0]);
+    near.set(one, found);
+    for (const word of new Set(found.flatMap(([words]) => [...words]))) having.set(word, (having.get(word) ?? 0) + 1);
+  }
   const newest = new Set(partsOf(session, seq));
-  return contentOf(session, seq)
-    .map((one) => [one, held.places(session.body(one)).map((words) => [...words].filter((word) => wanted.has(word)).length)])
-    .filter(([, fits]) => fits.length)
-    .map(([one, fits]) => [newest.has(one) ? 1 : 0, Math.max(...fits), one])
-    .sort((a, b) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
-    .map((found) => found[2]);
+  const weight = (words) => [...words].reduce((sum, word) => sum + Math.floor(WEIGHT / having.get(word)), 0);
+  const ranks = new Map();
+  for (const [one, places] of near) {
+    const [fit, isAlone] = places.map(([words, alone]) => [weight(words), alone]).sort(descending)[0];
+    const isNew = newest.has(one) ? 1 : 0;
+    ranks.set(one, held.isCommon ? [fit, isAlone, isNew, one] : [isNew, fit, isAlone, one]);
+  }
+  return [...holders.keys()].sort((one, other) => descending(ranks.get(one), ranks.get(other)));
+}
+
+function descending(one, other) {
+  const at = one.findIndex((value, place) => value !== other[place]);
+  return at < 0 ? 0 : other[at] - one[at];
+}
+
+/** Return the words of the call or the task that an event answers. */
+function askedWords(session, seq) {
+  const body = session.body(seq);
+  if (session.kinds[seq] === "DelegationEnded") {
+    const task = delegationsIn(session).get(body.address);
+    return task ? wordsInside(session.body(task.seq).prompt) : [];
+  }
+  if (session.kinds[seq] !== "ToolReturned") return [];
+  let asked = session.causes[seq];
+  if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
+  if (session.kinds[asked] !== "CallTool") return [];
+  const { tool, arguments: given } = session.body(asked);
+  return [...wordsOf(tool), ...wordsInside(given)];
+}
+
+/** Return the words of the names and of the beginnings of the texts in a JSON value. */
+function wordsInside(value) {
+  if (typeof value === "string") return wordsOf([...value].slice(0, ASKED_CHARS_MAX).join(""));
+  if (value === null || typeof value !== "object" || value instanceof WrittenNumber) return [];
+  if (Array.isArray(value)) return value.flatMap(wordsInside);
+  return Object.entries(value).flatMap(([name, one]) => [...wordsOf([...name].slice(0, ASKED_CHARS_MAX).join("")), ...wordsInside(one)]);
 }
 
 function before(session, seq) {

@@ -23,7 +23,7 @@ class ChangedAgents(Invariant):
     name = "changed-agents"
     rule = (
         "A delegation that has waited begins agents that the session has, or it ends because they have "
-        "changed; its parent is told which one is gone."
+        "changed, and its parent learns which one is missing."
     )
     _named: dict[Call, _Definitions] = {}
 

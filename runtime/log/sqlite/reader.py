@@ -45,7 +45,7 @@ class SQLiteReader(LogReader):
     """A `LogReader` of a file. Opens it at once; may be used from several threads, one at a time.
 
     key: the digest key, for `verify_chain`. encryption_key: see `open_log`. Raises StoreUnreadable if there
-    is no log at the path, StoreIncomplete if its WAL was left behind, StoreTooNew for a later format,
+    is not a log at the path, StoreIncomplete if its WAL was left behind, StoreTooNew for a later format,
     WrongKey for another encryption key than its own.
     """
 

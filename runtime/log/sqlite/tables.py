@@ -158,13 +158,11 @@ class Tables:
     def _parts(
         self, entry: SessionEntry, first: int, last: int = SEQ_MAX
     ) -> Iterator[tuple[SessionEntry, tuple[int, int]]]:
-        """Yield the sessions under which these seqs stand, each with its first and last row id."""
+        """Yield the sessions under which these seqs may stand, each with its first and last row id."""
         *shared, own = self.lineage(entry) if entry.parent else (entry,)
         for one in shared:
-            if max(first, one.base + 1) <= min(last, one.head):
-                yield one, one.ids(first, min(last, one.head))
-        if last > own.base:
-            yield own, own.ids(first, last)
+            yield one, one.ids(first, min(last, one.head))
+        yield own, own.ids(first, last)
 
     def forks(self, session_id: str) -> dict[str, int]:
         """Return the sessions that share events of this one: the last shared seq of each, by its id."""

@@ -16,6 +16,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
@@ -33,9 +34,8 @@ from callboard.runtime.models.anthropic.request import (
     headers_of,
 )
 from callboard.runtime.models.anthropic.wire import exchange, sent_as
-from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.image_tokens import image_tokens_of
-from callboard.runtime.models.near_names import near_names, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json

@@ -19,6 +19,7 @@ from tests.golden import golden, stored
 from tests.replay.logs import survey
 from tests.replay.page.kit import write_page
 from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
+from tests.replay.test_why_sources import sensed
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -102,6 +103,16 @@ def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: 
             assert found["way"] == [one.seq for one in why.source], (seq, text)
             assert set(found["also"]) == {one.seq for one in why.also_in}, (seq, text)
             assert found["madeOf"] == [one.seq for one in why.made_of], (seq, text)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_number_has_the_same_source_as_in_python(tab: Browser, tmp_path: Path, seed: int) -> None:
+    planted = sensed(seed)
+    tab.open(write_page(planted.recording, tmp_path))
+    asked = f"callboard.sourceOf(callboard.session, {planted.answer}, {json.dumps(planted.value)})"
+    found = in_page(tab, asked)
+    assert found["way"] == [one.seq for one in planted.why.source]
+    assert found["also"] == [one.seq for one in planted.why.also_in]
 
 
 def test_a_search_finds_at_least_the_events_that_python_finds(shown: tuple[Browser, Recording]) -> None:

@@ -73,7 +73,7 @@ DAMAGE = {
     "a parent that is not there": "UPDATE sessions SET parent = 'x' WHERE session_id = 'f'",
     "a circle": "UPDATE sessions SET parent = 'g' WHERE session_id = 'f'",
     "itself": "UPDATE sessions SET parent = 'f' WHERE session_id = 'f'",
-    "a base that is no number": "UPDATE sessions SET base = 'six' WHERE session_id = 'f'",
+    "a base that is not a number": "UPDATE sessions SET base = 'six' WHERE session_id = 'f'",
     "a base behind the end": "UPDATE sessions SET base = 10 WHERE session_id = 'f'",
     "an event of the parent": "UPDATE events SET at = 7 WHERE id = (1 << 32) | 4",
     "a shared event that is gone": "DELETE FROM events WHERE id = (1 << 32) | 2",

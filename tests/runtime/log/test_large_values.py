@@ -57,7 +57,7 @@ messages: st.SearchStrategy[AnyMessage] = st.one_of(
 
 @pytest.mark.slow
 @given(messages)
-@settings(max_examples=effort(30, 500), deadline=None)
+@settings(max_examples=effort(12, 500), deadline=None)
 def test_values_that_were_cut_out_are_put_back_byte_for_byte(message: AnyMessage) -> None:
     body = encode(message)
     text, cuts = cut(message, body)
@@ -67,7 +67,7 @@ def test_values_that_were_cut_out_are_put_back_byte_for_byte(message: AnyMessage
 
 @pytest.mark.slow
 @given(messages)
-@settings(max_examples=effort(25, 500), deadline=None)
+@settings(max_examples=effort(12, 500), deadline=None)
 def test_the_stored_text_is_json_with_nulls_for_missing_values(message: AnyMessage) -> None:
     text, cuts = cut(message, encode(message))
     assert type(decode(text)) is type(message)

@@ -130,7 +130,7 @@ def test_a_result_that_does_not_fit_its_type_says_so_and_that_the_tool_ran() -> 
         """Count."""
         return 1
 
-    with pytest.raises(CallFailed, match="tool 'count' ran, but its result is no int"):
+    with pytest.raises(CallFailed, match="tool 'count' ran, but its result is not of type int"):
         tool_value(count, answer("id", "many"))
 
 

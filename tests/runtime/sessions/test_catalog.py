@@ -10,7 +10,7 @@ from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy,
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.sessions import catalog as module
-from callboard.runtime.sessions.catalog import SessionCatalog, last_use_ms, time_ms
+from callboard.runtime.sessions.catalog import SessionCatalog, last_use_ms, queries_of, time_ms
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from tests.runtime.log.kit import added, event, events
 
@@ -156,6 +156,22 @@ def test_sessions_without_an_event_since_then_are_pruned(monkeypatch: pytest.Mon
         assert await catalog.prune(timedelta(seconds=10), None, None) == 0
         assert await catalog.prune(timedelta(0), None, "red") == 0
         assert await catalog.prune(timedelta(0), None, None) == 2
+
+    asyncio.run(work())
+
+
+def test_sessions_of_several_statuses_are_pruned_and_an_unknown_status_is_refused() -> None:
+    row = SessionRow("s", 1, 1, 0, "", status="open")
+    found = [any(one.has(row) for one in queries_of(status, None)) for status in (None, "open", "closed")]
+    assert found == [True, True, False]
+    assert [one.status for one in queries_of(("closed", "open"), "red")] == ["closed", "open"]
+    with pytest.raises(MisuseError, match="use one of open"):
+        queries_of(("closed", "idle"), None)  # type: ignore[arg-type]  # what is refused
+
+    async def work() -> None:
+        catalog, _, _ = await catalog_of("a", "b", created_ms=0)  # both are open
+        assert await catalog.prune(timedelta(days=1), "closed", None) == 0
+        assert await catalog.prune(timedelta(days=1), ("closed", "open"), None) == 2
 
     asyncio.run(work())
 

@@ -46,7 +46,7 @@ def test_a_function_chooses_by_the_tags_of_a_session() -> None:
 
 
 def test_a_function_that_returns_no_memory_is_refused() -> None:
-    with pytest.raises(MisuseError, match="for session s1, which is no memory"):
+    with pytest.raises(MisuseError, match="for session s1, which is not a memory"):
         memory_of(lambda *_: "memory.db", "s1", (), None)  # type: ignore[arg-type]  # what it refuses
     assert memory_of(lambda *_: None, "s1", (), None) is None
 

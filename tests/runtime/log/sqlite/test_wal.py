@@ -1,4 +1,4 @@
-"""find_damage: a flipped bit in the middle of a WAL, and changes that are no damage."""
+"""find_damage: a flipped bit in the middle of a WAL, and changes that are not a damage."""
 
 import random
 import shutil

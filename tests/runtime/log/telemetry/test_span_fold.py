@@ -1,0 +1,162 @@
+"""The spans of whole sessions, of which the mutants' scenarios have every kind, with crashes and faults."""
+
+import importlib
+import inspect
+import pkgutil
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+import pytest
+
+import tests.mutants
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from callboard.runtime.log.telemetry.span_fold import SpanFold, spans_of
+from callboard.runtime.log.telemetry.spans import Link, Span
+from tests.mutants import scenarios_background
+from tests.runtime.telemetry.sessions import events_of_host, spans_of_host
+
+
+def scenarios() -> Iterator[Scenario]:
+    """Yield the scenarios of the mutants that need no argument."""
+    for info in pkgutil.iter_modules(tests.mutants.__path__):
+        if not info.name.startswith("scenarios"):
+            continue
+        module = importlib.import_module(f"tests.mutants.{info.name}")
+        for _, make in inspect.getmembers(module, inspect.isfunction):
+            needs = [one for one in inspect.signature(make).parameters.values() if one.default is one.empty]
+            if make.__module__ == module.__name__ and not needs:
+                made = make()
+                if isinstance(made, Scenario):
+                    yield made
+
+
+def logs() -> Iterator[list[Event]]:
+    for number, scenario in enumerate(scenarios()):
+        yield list(SessionWorld(scenario).run(in_random_order(number)).log)
+
+
+def charged(spans: list[Span], trace: int) -> Usage:
+    total = ZERO
+    for one in spans:
+        if one.trace == trace and one.operation == "chat":
+            total = plus(total, one.charge)
+    return total
+
+
+@pytest.mark.slow
+def test_under_every_fault_the_chats_of_an_ask_add_up_to_its_usage_and_every_span_has_its_parent() -> None:
+    seen: Counter[str] = Counter()
+    for events in logs():
+        spans = list(spans_of(events))
+        seqs = [one.seq for one in spans]
+        assert len(seqs) == len(set(seqs))
+        assert {one.parent for one in spans} - {0} <= set(seqs)
+        roots = {one.seq: one for one in spans if one.operation == "invoke_workflow"}
+        assert {one.trace for one in spans} <= roots.keys()
+        for root in roots.values():
+            assert root.parent == 0
+            if root.ended is not None and isinstance(end := root.ended.body, AskEnded):
+                assert charged(spans, root.seq) == end.usage
+                seen["asks"] += 1
+        seen.update(f"{one.operation} {one.status}" for one in spans)
+        seen.update(link.kind for link in chain.from_iterable(one.links for one in spans))
+    assert seen["asks"] > 120
+    assert {"chat failed", "execute_tool failed", "invoke_agent cancelled", "resume", "background"} <= set(
+        seen
+    )
+
+
+def test_a_session_has_one_trace_an_ask_and_the_tree_of_its_agents() -> None:
+    spans = spans_of_host()
+    by_seq = {one.seq: one for one in spans}
+
+    def path(span: Span) -> str:
+        above = f"{path(by_seq[span.parent])} > " if span.parent else ""
+        return f"{above}{span.operation} {span.name}"
+
+    host = "invoke_workflow host > invoke_agent host"
+    assert sorted(Counter(map(path, spans)).items()) == [
+        ("invoke_workflow host", 1),
+        (host, 1),
+        (f"{host} > chat scripted", 2),
+        (f"{host} > invoke_agent asks", 1),
+        (f"{host} > invoke_agent asks > chat scripted", 1),  # the question, without an agent of its own
+        (f"{host} > invoke_agent kid", 1),
+        (f"{host} > invoke_agent kid > chat scripted", 3),
+        (f"{host} > invoke_agent kid > execute_tool add", 1),
+        (f"{host} > invoke_agent kid > execute_tool boom", 1),
+        (f"{host} > invoke_agent nobody", 1),  # it was refused
+        (f"{host} > invoke_agent racer", 2),
+        (f"{host} > invoke_agent racer > chat scripted", 2),
+    ]
+    assert len({one.trace for one in spans}) == 1
+
+
+def test_children_come_before_their_parents_and_lie_within_their_times() -> None:
+    done: set[int] = set()
+    spans = spans_of_host()
+    times = {one.seq: (one.begun.at, one.end_ms) for one in spans}
+    for one in spans:
+        assert one.parent not in done
+        done.add(one.seq)
+        if one.parent:
+            assert times[one.parent][0] <= one.begun.at <= one.end_ms <= times[one.parent][1]
+
+
+def test_the_end_of_a_log_leaves_unfinished_spans_with_the_ids_that_they_will_have() -> None:
+    events = events_of_host()
+    whole = {one.seq: one for one in spans_of(events)}
+    for cut in range(len(events)):
+        spans = list(spans_of(events[:cut]))
+        assert {one.seq for one in spans} <= whole.keys()
+        assert all(one.parent == whole[one.seq].parent for one in spans)
+    assert any(one.status == "unfinished" for one in spans_of(events[: len(events) // 2]))
+
+
+def test_the_first_chat_that_hears_of_work_in_the_background_links_to_the_agent_that_did_it() -> None:
+    spans = list(spans_of(SessionWorld(scenarios_background.two_tasks()).run().log))
+    agents = {one.seq for one in spans if one.operation == "invoke_agent" and one.agent != "host"}
+    links = [link for one in spans for link in one.links]
+    assert {link.seq for link in links} == agents
+    assert {link.kind for link in links} == {"background"}
+    assert len(links) == len(agents)
+
+
+def test_the_asks_of_a_fork_link_to_those_of_their_origin_and_shared_spans_are_left_out() -> None:
+    text = Json(b'"x"')
+    opened = Event(1, 10, "client", "supervisor", 0, SessionOpened(2, "host", (), ModelSpec("m")))
+    first = Event(2, 20, "client", "supervisor", 0, Ask("a", text))
+    ended = Event(3, 30, "supervisor", "client", 2, AskEnded("a", "answered"))
+    forked = Event(4, 30, "client", "supervisor", 0, Forked("origin", 3, "", Resumed(2), host="host"))
+    second = Event(5, 40, "client", "supervisor", 0, Ask("b", text))
+    last = Event(6, 50, "supervisor", "client", 5, AskEnded("b", "answered"))
+    (only,) = spans_of([opened, first, ended, forked, second, last], after=3)
+    assert only.trace == 5
+    assert only.links == (Link("fork", 2, 2, "origin"),)
+    again = Event(7, 60, "client", "supervisor", 0, Forked("fork", 6, "", Resumed(2), host="host"))
+    third = Event(8, 70, "client", "supervisor", 0, Ask("c", text))
+    spans = list(spans_of([opened, first, ended, forked, second, last, again, third], after=6))
+    assert [one.links for one in spans] == [(Link("fork", 5, 5, "fork"),)]
+
+
+def test_an_ask_beside_a_running_one_has_a_trace_of_its_own() -> None:
+    text = Json(b'"x"')
+    fold = SpanFold()
+    fold.add(Event(1, 10, "client", "supervisor", 0, Ask("a", text)))
+    fold.add(Event(2, 20, "client", "supervisor", 0, Ask("b", text)))
+    (refused,) = fold.add(Event(3, 20, "supervisor", "client", 2, AskEnded("b", "denied")))
+    assert (refused.trace, refused.status, refused.error) == (2, "failed", "denied")
+    (left,) = fold.unfinished(30)
+    assert (left.trace, left.status, left.end_ms) == (1, "unfinished", 30)
+
+
+def test_events_outside_of_an_ask_make_no_span() -> None:
+    assert SpanFold().unfinished(5) == ()
+    assert list(spans_of([event for event in events_of_host() if not isinstance(event.body, Ask)])) == []
