@@ -172,7 +172,7 @@ def _block_of_end(state: AgentState, call: OpenCall, ended: DelegationEnded, end
 
 def _deliver(state: AgentState, call: OpenCall, block: Json, seq: int) -> Decision:
     """Keep the answer to a call for the next turn, if it is heard, and go on."""
-    if state.program is None or _is_wanted(state, call):
+    if _is_heard(state, call):
         state = answered(state, call, block, seq)
     else:
         state = replace(state, calls=drop(state.calls, call))
