@@ -99,6 +99,8 @@ class Runtime(Operations, Forks):
             outcome = await runtime.run(host, "Which files are here?")
     """
 
+    _starter: SessionStarter | None = None
+
     def __init__(
         self,
         log: "str | Path | EventLog" = "callboard.db",
@@ -128,7 +130,6 @@ class Runtime(Operations, Forks):
         log_content: bool = False,
     ) -> None:
         super().__init__(log_of(log, durability))
-        self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._settings = Settings(
             model_or_name(model),
             limits_of(limits),
@@ -146,9 +147,8 @@ class Runtime(Operations, Forks):
             checked_memory(memory),
             check_seconds(check_timeout_s),
         )
-        self._life = ProcessLife(cancel_delay_s)
+        self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
-        self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
@@ -182,7 +182,7 @@ class Runtime(Operations, Forks):
         await self.aclose()
 
     async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
-        """Detach every session, then close the models that were used, then the log.
+        """Detach every session, and then close the models that were used and the log.
 
         grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
         instead, their running asks first; a closed session needs `reopen`. Sleeping ones sleep on.
@@ -251,7 +251,7 @@ class Runtime(Operations, Forks):
     async def run(
         self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
     ) -> Outcome[Any]:
-        """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
+        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_for(agent, prompt)
         starter = self._started()

@@ -263,7 +263,7 @@ def test_a_schedule_that_fits_no_longer_says_so(callboard: Callboard, shop: Path
     sys.modules.pop("shop")
     done = callboard(*command)
     assert done.exit_code == USAGE
-    assert "the schedule fits no longer at step" in done.stderr
+    assert "the schedule no longer fits at step" in done.stderr
 
 
 def test_a_run_of_which_the_bug_is_gone_is_shown_as_kept(callboard: Callboard, shop: Path) -> None:

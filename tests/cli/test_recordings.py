@@ -34,7 +34,7 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
     assert callboard("events", *log).exit_code == 0
     done = callboard("verify", *log)
     assert done.exit_code == 2
-    assert "digest key; give that key" in done.stderr
+    assert "digest key; pass that key" in done.stderr
     assert callboard("run", "survey:host", "Again", *log).exit_code == 2
     monkeypatch.delenv(ENCRYPTION_KEY_FILE)
     done = callboard("sessions", *log)
