@@ -197,11 +197,8 @@ class Recording(AbstractContextManager["Recording"]):
     ) -> None:
         """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
 
-        out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
-        objects instead of text (`jsonl`), so that digests cannot be computed from the file. agent:
-        `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
-        has_content: spans (`otlp`) with prompts, answers, arguments and results.
-        Raises MisuseError for an unknown format, OSError.
+        out: a file's path, which is written whole or not at all, or an open binary file. is_parsed, agent,
+        has_content: as of `Job`. Raises MisuseError for an unknown format, OSError.
         """
         from callboard.replay.exports.writing import Job, export
 

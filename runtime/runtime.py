@@ -99,6 +99,8 @@ class Runtime(Operations, Forks):
             outcome = await runtime.run(host, "Which files are here?")
     """
 
+    _starter: SessionStarter | None = None
+
     def __init__(
         self,
         log: "str | Path | EventLog" = "callboard.db",
@@ -128,7 +130,6 @@ class Runtime(Operations, Forks):
         log_content: bool = False,
     ) -> None:
         super().__init__(log_of(log, durability))
-        self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._settings = Settings(
             model_or_name(model),
             limits_of(limits),
@@ -146,9 +147,8 @@ class Runtime(Operations, Forks):
             checked_memory(memory),
             check_seconds(check_timeout_s),
         )
-        self._life = ProcessLife(cancel_delay_s)
+        self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
-        self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 

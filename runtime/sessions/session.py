@@ -234,7 +234,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
             raise MisuseError(
                 f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
             )
-        if self._last.done() and not self._running and self._asks_left():
+        if self._last.done() and self._asks_left():
             self._last = self._loop.create_future()  # of the ask that is posted again next
         return asyncio.shield(self._last)
 

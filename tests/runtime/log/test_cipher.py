@@ -248,3 +248,12 @@ def test_a_description_with_a_broken_salt_is_damage() -> None:
     name, salt, check = new_cipher(KEY).description.rsplit(" ", 2)
     with pytest.raises(CorruptLog, match="it is damaged: its encryption has no valid salt"):
         cipher_of(f"{name} {salt}x {check}", KEY, "it")
+
+
+def test_a_cipher_has_a_key_for_all_values_and_one_for_each_session_whatever_its_name() -> None:
+    with pytest.raises(MisuseError):
+        Cipher(b"short", b"salt" * 4)
+    cipher = Cipher(b"e" * 32, b"salt" * 4)
+    for place in (("title", "blob"), ("blob", b"digest"), ("event", "blob", 3)):
+        assert cipher.open(place, cipher.seal(place, b"text")) == b"text"
+    assert len(cipher._keys) == 2, "of values, and of the session with that name"

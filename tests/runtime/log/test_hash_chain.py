@@ -297,3 +297,10 @@ def test_a_head_that_was_acknowledged_and_is_not_in_the_log_is_named(known: Head
     rows = chained(events(1, 3), chain)
     with pytest.raises(CorruptLog, match=said):
         verify(chain, rows, 3, known)
+
+
+def test_a_log_knows_its_key_by_sixteen_signs() -> None:
+    assert HashChain().key_check == ""
+    checks = {HashChain(key).key_check for key in (b"a", b"b", b"a" * 32)}
+    assert len(checks) == 3
+    assert {len(check) for check in checks} == {16}

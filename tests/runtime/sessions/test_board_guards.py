@@ -77,6 +77,7 @@ def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open
             assert started(world) == []
             one, other = kept
             board.start_admitted(one)
+            assert board._unpublished == []
             await board.durable()
             assert started(world) == [CallTool]
             board.answer(other.request, Post("host", ModelReplied(1, 1, "ok")))
