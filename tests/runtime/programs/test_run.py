@@ -779,7 +779,7 @@ def test_a_run_whose_step_never_rests_is_over_at_its_own_bound(monkeypatch: pyte
     rounds: list[int] = []
 
     async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
-        while True:  # noqa: ASYNC110  # the subject of this test
+        while True:  # the subject of this test
             rounds.append(1)
             await asyncio.sleep(0)
 
