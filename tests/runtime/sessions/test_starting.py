@@ -552,11 +552,11 @@ def test_a_check_looks_at_the_code_and_a_wake_accepts_what_it_has(monkeypatch: p
             session = await runtime.resume("s", HOST)
             session._sleep_if_idle()
             await session._settled()
-            assert session.is_asleep
+            assert session._is_asleep
             taken.clear()
             await session.ask("again")
             (rules,) = taken
-            assert (rules.policy, rules.ends_at) == ("accept", session.slept.head.seq)
-            assert rules.types is session.types
+            assert (rules.policy, rules.ends_at) == ("accept", session._slept.head.seq)
+            assert rules.types is session._types
 
     asyncio.run(work())
