@@ -160,7 +160,7 @@ def tokens(folder: Path, texts: list[str], name: str = "o200k_base") -> list[int
 
 def table_of_errors(found: list[Sample], folder: Path) -> Iterator[str]:
     """Yield the lines of a table: the errors of the estimates."""
-    yield "| written as | texts | tokens | error of the sum | half of them | 90 % |"
+    yield "| written as | texts | tokens | error of the sum | median | 90th percentile |"
     yield "|---|" + "--:|" * 5
     for kind, texts in written(found).items():
         counts = tokens(folder, texts)

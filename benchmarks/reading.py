@@ -31,11 +31,12 @@ MEASURED: Final[dict[str, list[str]]] = {
     "open": ["-c", _OPEN, "FILE"],
     "tree": ["-m", "callboard", "tree", "--json", "--log", "FILE"],
     "verify": ["-m", "callboard", "verify", "--log", "FILE"],
-    "state --at 20": ["-m", "callboard", "state", "--at", "20", "--log", "FILE"],
-    "state --at 20 --actor host": [
+    "show --state --at 20": ["-m", "callboard", "show", "--state", "--at", "20", "--log", "FILE"],
+    "show --state --at 20 --actor host": [
         "-m",
         "callboard",
-        "state",
+        "show",
+        "--state",
         "--at",
         "20",
         "--actor",
@@ -43,8 +44,29 @@ MEASURED: Final[dict[str, list[str]]] = {
         "--log",
         "FILE",
     ],
-    "replay --at 10": ["-m", "callboard", "replay", "--at", "10", "--log", "FILE"],
-    "state --actor host": ["-m", "callboard", "state", "--actor", "host", "--json", "--log", "FILE"],
+    "events --step --from 10": [
+        "-m",
+        "callboard",
+        "events",
+        "--step",
+        "--from",
+        "10",
+        "--to",
+        "10",
+        "--log",
+        "FILE",
+    ],
+    "show --state --actor host": [
+        "-m",
+        "callboard",
+        "show",
+        "--state",
+        "--actor",
+        "host",
+        "--json",
+        "--log",
+        "FILE",
+    ],
     "export": ["-m", "callboard", "export", "--log", "FILE"],
 }
 """A name, and the arguments of the interpreter that is measured."""
@@ -53,10 +75,10 @@ BEFORE: Final[dict[str, tuple[float, int]]] = {
     "open": (7.49, 556),
     "tree": (9.02, 571),
     "verify": (19.78, 632),
-    "state --at 20": (7.30, 564),
-    "state --at 20 --actor host": (8.17, 564),
-    "replay --at 10": (10.92, 717),
-    "state --actor host": (19.33, 646),
+    "show --state --at 20": (7.30, 564),
+    "show --state --at 20 --actor host": (8.17, 564),
+    "events --step --from 10": (10.92, 717),
+    "show --state --actor host": (19.33, 646),
 }
 """CPU seconds and peak MiB when a recording held all rows and events: 714,295 events, two busy cores."""
 

@@ -50,6 +50,7 @@ _HOMES = {
     "runtime.sessions.session": ("Session",),
     "runtime.sessions.snapshots": ("AgentView", "ApprovalView", "AskView", "ReplyView"),
     "runtime.statistics": ("CommitStats", "RuntimeStats"),
+    "runtime.telemetry.open_telemetry": ("OpenTelemetry",),
     "runtime.tools.context": ("ToolContext",),
     "runtime.tools.output": ("Blocks",),
     "runtime.tools.shared_state": ("SharedKey",),

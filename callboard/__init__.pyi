@@ -57,6 +57,7 @@ from callboard.runtime.sessions.snapshots import AskView as AskView
 from callboard.runtime.sessions.snapshots import ReplyView as ReplyView
 from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
+from callboard.runtime.telemetry.open_telemetry import OpenTelemetry as OpenTelemetry
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
 from callboard.runtime.tools.shared_state import SharedKey as SharedKey
@@ -99,6 +100,7 @@ __all__ = [
     "OpenAICompatibleModel",
     "OpenAIModel",
     "OpenRouterModel",
+    "OpenTelemetry",
     "Origin",
     "Outcome",
     "OutcomeKind",

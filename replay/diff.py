@@ -6,7 +6,7 @@ asks a port or the clock is for the event that caused the question, and the answ
 first check of a schema is for that schema, whoever was the first to use it. Sub-agents are paired by
 profile and prompt, then by place, since a further delegation shifts the ordinals of all later ones. The
 calls and the children of a program are paired by the ids of its asks. Seqs, ids, times, digests and figures
-of usage are no differences: the totals show the figures. JSON of users, models and tools is compared whole,
+of usage are not differences: the totals show the figures. JSON of users, models and tools is compared whole,
 with all of its fields.
 """
 

@@ -27,7 +27,7 @@ _NUMBERS: Final = frozenset(
 )
 IDS: Final = frozenset({"id", "request_id", "digest", "tool_use_id", "signature"})
 _LEFT_OUT: Final = _FIGURES | _NUMBERS | IDS
-"""Fields of messages that are no differences. In JSON of users, models and tools these names mean nothing."""
+"""Fields of messages that are not compared. In JSON of users, models and tools these names mean nothing."""
 
 _ADDRESSES: Final = frozenset({"address", "agent", "parent"})
 """Fields that name an agent."""

@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 def number_in(text: str) -> str:
-    """Return a number in one spelling: no groups, no zeros at either end; empty if the text is no number."""
+    """Return a number in one spelling, without groups and outer zeros; empty if the text is not a number."""
     text = text.strip()
     return _canonical(text) if len(text) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(text) else ""
 
@@ -118,7 +118,7 @@ class Held:
         elif isinstance(value, str):
             for words, is_alone in self._in_text(value):
                 yield Place(near | (name if is_alone else words), is_alone)
-        elif is_foreign and self._is(value):  # a number of our own is no content: a turn, a limit, a price
+        elif is_foreign and self._is(value):  # a number of our own is not content: a turn, a limit, a price
             yield Place(near | name, is_alone=True)
 
     def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Place]:

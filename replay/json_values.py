@@ -96,6 +96,6 @@ def _name(part: str) -> str:
 
 def _no_path(path: str) -> MisuseError:
     return MisuseError(
-        f"{path!r} is no path: write field names with dots between, such as body.output.cents; "
+        f"{path!r} is not a path: write field names with dots between, such as body.output.cents; "
         'a name with a dot in it stands in quotes: body."a.b"'
     )

@@ -16,7 +16,7 @@ class Branch(NamedTuple):
 class Lineage(NamedTuple):
     """The relatives of a session.
 
-    origins: the session that it is a fork of, then that one's, up to a session that is no fork. forks: of
+    origins: the session that it is a fork of, then that one's, up to a session that is not a fork. forks: of
     this session, the newest first.
     """
 

@@ -13,7 +13,8 @@ import msgspec
 
 from callboard.actors.agent.content import ToolUse, read
 from callboard.actors.agent.continued_calls import after_answer
-from callboard.actors.agent.state import NO_ANSWERS, AgentState, refusals
+from callboard.actors.agent.open_calls import find
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
@@ -82,7 +83,7 @@ class RefusalWatch:
         if isinstance(event.body, ModelReplied) and before.phase == "thinking":
             said = read(event.body.content) if event.body.status == "ok" else None
             self._replies[before.turn] = event, said.uses if said is not None else ()
-        answered = _in_program if after.eager is not None else _in_turn
+        answered = _in_program if after.program is not None else _in_turn
         for turn, call, block in answered(before, event, after, self._uses(before)):
             result = _result(block)
             reply, uses = self._replies.get(turn, (event, ()))
@@ -104,20 +105,18 @@ def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[To
     is_reply = before.phase == "thinking"
     if not is_reply and before.phase not in ("acting", "judging"):
         return
-    known = NO_ANSWERS if is_reply else before.answers
+    known = before.calls.answers
     if after.turn == before.turn and after.phase in ("acting", "judging"):
-        own = ((call, one.block) for call, one in after.answers.items() if not one.seq)
+        own = ((call, one.block) for call, one in after.calls.answers.items() if not one.seq)
         yield from ((before.turn, call, block) for call, block in own if known.get(call) is None)
-        blocks = refusals(after) if is_reply else []
-        yield from ((before.turn, len(after.uses) + place, one) for place, one in enumerate(blocks))
         return
     is_asked = after.turn != before.turn and after.unsent is not None
     sent = after.unsent.carry if is_asked and after.unsent is not None else after.carry
-    first = 0 if is_reply else len(before.uses)  # those beyond the limit were seen when they were refused
-    calls = [call for call in range(len(uses)) if len(sent) == len(uses) or call not in before.reports]
+    reports = {one.call for one in before.calls.reports}
+    calls = [call for call in range(len(uses)) if len(sent) == len(uses) or call not in reports]
     brought = _brought(before, event)
     for call, block in zip(calls, sent, strict=False):
-        if (is_reply or call < first) and known.get(call) is None and call != brought:
+        if known.get(call) is None and call != brought:
             yield before.turn, call, block
 
 
@@ -127,21 +126,24 @@ def _brought(before: AgentState, event: Event) -> int:
     if before.phase == "thinking" or getattr(body, "turn", 0) != before.turn:
         return -1
     call = getattr(body, "call", -1)
-    goes_on = isinstance(body, ApprovalGiven) and after_answer(before.uses[call], body) is not None
+    asked = find(before.calls, before.turn, call) if isinstance(body, ApprovalGiven) else None
+    goes_on = (
+        isinstance(body, ApprovalGiven) and asked is not None and after_answer(asked.use, body) is not None
+    )
     return -1 if goes_on else call
 
 
 def _in_program(before: AgentState, event: Event, after: AgentState, uses: tuple[ToolUse, ...]) -> _Answered:
     """Yield the answers that a decision gave by itself, of a program."""
-    if before.eager is None or after.eager is None:
+    if before.program is None or after.program is None:
         return
-    heard = [(one.block, one.seq) for one in after.eager.heard.values()]
+    heard = [(one.block, one.seq) for one in after.calls.answers.values()]
     if after.turn != before.turn and after.unsent is not None:
         asked = after.history.get(after.unsent.history.size)
         heard = [(Json(block), 0) for block in _message(asked).content] if asked is not None else []
     new = {use.id: call for call, use in enumerate(uses)} if before.phase == "thinking" else {}
-    waiting = {one.use.id: one for one in before.eager.line.values()}
-    for block, seq in heard[before.eager.heard.size :]:
+    waiting = {one.use.id: one for one in before.calls.line.values()}
+    for block, seq in heard[before.calls.answers.size :]:
         result = _result(block)
         if seq or result.tool_use_id not in new.keys() | waiting.keys():
             continue

@@ -55,7 +55,7 @@ def sibling_reports(events: Iterable[Event]) -> list[Siblings]:
 
 
 def reported(event: Event) -> object:
-    """Return the value that a delegation reported, None if the event is no report."""
+    """Return the value that a delegation reported, None if the event is not a report."""
     if isinstance(event.body, DelegationEnded) and event.body.kind == "reported":
         return msgspec.json.decode(event.body.value)
     return None

@@ -15,7 +15,7 @@ class Step(NamedTuple):
     """One event in its place.
 
     decision: all events that were posted with it; empty if no actor posted it. outputs: the events that
-    answer it. state: its recipient's after it; None if that is no actor.
+    answer it. state: its recipient's after it; None if that is not an actor.
     """
 
     event: Event

@@ -28,7 +28,7 @@ def titled(reader: LogReader, rows: Iterable[SessionRow]) -> Iterator[SessionRow
 
 
 def title_in(event: Event) -> str:
-    """Return the title that an event gives a session without one; '' for an event that is no prompt."""
+    """Return the title that an event gives a session without one; '' for an event that is not a prompt."""
     return prompt_text(event.body.prompt) if isinstance(event.body, Ask) else ""
 
 

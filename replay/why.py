@@ -112,7 +112,7 @@ def _before(event: Event) -> int:
 def parts_of(events: Events, event: Event) -> list[Event]:
     """Return the events that an event was made of, in the order of the log.
 
-    A check that found nothing wrong is no part, but the report or the schema that it was of.
+    A check that found nothing wrong is not part, but the report or the schema that it was of.
     """
     parts = [events.event(seq) for seq in sorted(set(_parts(events, event)))]
     passed = [one for one in parts if isinstance(one.body, _WITHOUT_CONTENT) and not is_failure(one)]
@@ -186,7 +186,7 @@ def _held(event: Event, value: str) -> Held:
         if next(_places(event, held), None) is not None:
             return held
     raise UnknownName(
-        f"event {event.seq} does not hold {value!r} as a word or number; "
+        f"event {event.seq} does not contain {value!r} as a word or number; "
         "`callboard search` lists the events that do"
     )
 

@@ -171,7 +171,7 @@ class Agent:
     def made_by(
         make: Callable[[], "Agent"], *, name: str = "", description: str = "", on_broken: OnBroken = "refuse"
     ) -> "Agent":
-        """Return an agent that is made again for each call of it, with tools and state of its own.
+        """Return an agent that is created again for each call of it, with its own tools and state.
 
         make: takes nothing and returns an agent, each time with the same definition. It is called once now.
         name, description: of an agent that cannot be made now and is "unavailable" (on_broken).
@@ -180,7 +180,7 @@ class Agent:
         try:
             made = make()
             if not isinstance(made, Agent):
-                raise TypeError(f"it returned {made!r:.80}, which is no Agent")
+                raise TypeError(f"it returned {made!r:.80}, which is not an Agent")
             made.profile()
         except Exception as error:  # of the user's function
             why = f"the factory {name_of(make)} failed: {failure_text(error)}"
@@ -192,7 +192,7 @@ class Agent:
         return agent
 
     def marked(self, why: str) -> Self:
-        """Return this agent as one whose calls all end as unavailable, with this reason."""
+        """Return this agent as one whose calls all end as unavailable for this reason."""
         agent = copy.copy(self)
         agent.broken = why
         return agent
@@ -226,7 +226,7 @@ class Agent:
                 )
 
     def with_instructions(self, name: str, instructions: str) -> Self:
-        """Return this agent with other instructions for the agent of this name, which it is or can reach."""
+        """Return this agent with new instructions for the agent of this name, itself or one below it."""
         return self._with_instructions(name, to_json(clean_text(instructions)), {})
 
     def _with_instructions(self, name: str, instructions: Json, made: dict[str, "Agent"]) -> Self:
@@ -239,8 +239,14 @@ class Agent:
         )
         return agent
 
+    def with_model(self, model: ModelChoice) -> Self:
+        """Return this agent with its own model; a program uses it for everything but its steps."""
+        agent = copy.copy(self)
+        agent.model = model
+        return agent
+
     def with_tools(self, found: Iterable[Tool]) -> Self:
-        """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
+        """Return this agent with the tools of its sources. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)
         known = by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
         agent = copy.copy(self)
@@ -249,7 +255,7 @@ class Agent:
         return agent
 
     def with_sources(self, more: Iterable[ToolSource]) -> Self:
-        """Return this agent with more sources of tools. Raises InvalidAgent for two of one label."""
+        """Return this agent with more tool sources. Raises InvalidAgent for two of one label."""
         agent = copy.copy(self)
         agent.sources = (*self.sources, *more)
         refuse_equal_labels(self.name, agent.sources)
@@ -261,12 +267,17 @@ class Agent:
         return (*self.tools.values(), *self.later_tools.values())
 
     @property
+    def model_below(self) -> ModelChoice | None:
+        """Return the model that agents without one inherit from this one; None for the one it inherits."""
+        return self.model
+
+    @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the agent's own calls may use."""
         return models_of(self.model)
 
     def may_delegate_to(self, *agents: "Agent") -> None:
-        """Add agents that did not exist yet at construction, for two that delegate to each other."""
+        """Add agents that did not exist when this one was created, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
         self._refuse_equal_tools()
 
@@ -285,7 +296,7 @@ def _is_factory(one: object) -> bool:
 def roster(host: Agent) -> dict[str, Agent]:
     """Return the host and every agent that it can reach, by name. Raises InvalidAgent, MisuseError."""
     if not isinstance(host, Agent):
-        raise MisuseError(f'{host!r:.80} is no Agent; make one, as in Agent("host", instructions=...)')
+        raise MisuseError(f'{host!r:.80} is not an Agent; make one, as in Agent("host", instructions=...)')
     found: dict[str, Agent] = {}
     tools: list[Tool] = []
     ahead = [host]

@@ -96,7 +96,7 @@ def _field_argument(agent: str, given: str, fields: Collection[str]) -> str:
     """Return the field of a contract with this name; empty for the usual name, which it may lack."""
     if given not in fields and given != SCHEMA_ARG:
         raise InvalidAgent(
-            f"agent {agent!r}: output_schema_arg={given!r} is no field of its contract; "
+            f"agent {agent!r}: output_schema_arg={given!r} is not a field of its contract; "
             f"there are: {', '.join(fields) or 'none'}"
         )
     return given if given in fields else ""
@@ -125,7 +125,7 @@ def by_name(agent: str, what: str, given: object, kind: type[T], advice: str) ->
     found: dict[str, T] = {}
     for one in given:
         if not isinstance(one, kind):
-            raise InvalidAgent(f"agent {agent!r}: {one!r} is no {kind.__name__}; {advice}")
+            raise InvalidAgent(f"agent {agent!r}: {one!r} is not of type {kind.__name__}; {advice}")
         if one.name in found:
             raise InvalidAgent(f"agent {agent!r} has two {what}s named {one.name!r}; rename one")
         found[one.name] = one

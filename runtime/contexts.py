@@ -33,7 +33,7 @@ CONTEXT_BYTES_MAX: Final = 400_000
 
 
 class SystemContext(NamedTuple):
-    """A context whose place is the end of the sub-agent's system prompt. Its function returns text."""
+    """A context at the end of the sub-agent's system prompt. Its function returns text."""
 
     function: ContextFunction
 
@@ -51,7 +51,7 @@ def checked_context(
     if callable(function) or given is None:
         return function, place
     raise InvalidAgent(
-        f"agent {agent!r}: context={given!r:.80} is no function; give one that takes a ContextRequest and "
+        f"agent {agent!r}: context={given!r:.80} is not a function; give one that takes a ContextRequest and "
         "returns a text or content blocks, or Brief()"
     )
 
@@ -87,7 +87,7 @@ def _checked_messages(given: tuple[Json, ...]) -> tuple[Json, ...]:
     # Cleaned first: what reads the messages next refuses half of a surrogate pair.
     cleaned = tuple(to_json(Json(bytes(said)), max_depth=2 * MAX_DEPTH, what="A message") for said in given)
     if why := why_broken(cleaned):
-        raise InvalidPrompt(f"the messages of the context are no conversation: {why}")
+        raise InvalidPrompt(f"the messages of the context are not a conversation: {why}")
     if sum(map(len, cleaned)) > HISTORY_BYTES_MAX:
         raise InvalidPrompt(f"the messages of the context have more than {HISTORY_BYTES_MAX:,} bytes")
     return cleaned

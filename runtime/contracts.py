@@ -113,7 +113,7 @@ class Contract(msgspec.Struct, frozen=True):
         """Return the prompt of a client's input. Raises InvalidPrompt for one that does not match."""
         given = self.given(value)
         unknown = [name for name in _decoded(given) if name not in self.fields]
-        problems = [SchemaProblem(f"/{name}", "is no field of the contract") for name in unknown]
+        problems = [SchemaProblem(f"/{name}", "is not a field of the contract") for name in unknown]
         if found := problems or self.type.form_problems(given):
             told = "; ".join(map(str, found[:_PROBLEMS_TOLD]))
             raise InvalidPrompt(f"the input of agent {self.agent!r} does not match: {told}")
@@ -163,7 +163,7 @@ def contract_of(agent: str, given: object) -> Contract:
         raise InvalidAgent(f"agent {agent!r}: input={given!r:.80} has no fields; {_ADVICE}")
     form, schema = _described(agent, given)
     if schema.get("type") != "object":
-        raise InvalidAgent(f"agent {agent!r}: input={name_of(given)} is no object in JSON; {_ADVICE}")
+        raise InvalidAgent(f"agent {agent!r}: input={name_of(given)} is not an object in JSON; {_ADVICE}")
     schema.pop("title", None)
     schema |= {"properties": schema.get("properties", {}), "additionalProperties": False}
     return Contract(agent, given, form, to_json(schema, what="The contract"))

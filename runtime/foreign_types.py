@@ -86,7 +86,7 @@ def own_fields(value: Any) -> Iterable[tuple[object, object]] | None:
     elif hasattr(kind, "__attrs_attrs__"):
         names = [field.name for field in kind.__attrs_attrs__]
     elif hasattr(kind, "keys") and hasattr(kind, "__getitem__") and not hasattr(kind, "iloc"):
-        names = value.keys()  # of a row of sqlite3, which is no mapping and iterates over its values
+        names = value.keys()  # of a row of sqlite3, which is not a mapping and iterates over its values
         return [(name, value[name]) for name in names]
     else:
         return None

@@ -13,7 +13,7 @@ Rules
   - A value that `to_json` takes is encoded by it. The rest of this module runs for other values only.
   - `foreign_types.py` recognises the values of other libraries.
   - Keys are text, as the json module writes them; two that would be equal stay two.
-  - The order of a set is that of the JSON of its items. The address of an object is no part of its text.
+  - The order of a set is that of the JSON of its items. The address of an object is not part of its text.
 """
 
 import base64
@@ -193,7 +193,7 @@ class _Reader:
         if self._bytes_as_text and (text := _utf8(kept, is_whole=len(kept) == len(data))) is not None:
             return self._text(text)
         if self._bytes_as_text:
-            self.note("bytes that are no UTF-8 are written as base64")
+            self.note("bytes that are not UTF-8 are written as base64")
         return self._text(base64.b64encode(kept).decode())
 
     def _raw(self, data: bytes, depth: int) -> object:
@@ -286,7 +286,7 @@ def _parts(value: Any) -> dict[str, object]:
 
 
 def _utf8(data: bytes, *, is_whole: bool) -> str | None:
-    """Return the text of bytes, None if they are no UTF-8. is_whole: False if a character may be cut."""
+    """Return the text of bytes, None if they are not UTF-8. is_whole: False if a character may be cut."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from callboard.actors.protocol.labels import Labels
 
 
 def labels_of(labels: Iterable[str]) -> Labels:
-    """Return labels in one order, each once. Raises MisuseError for one that is no name."""
+    """Return labels in one order, each once. Raises MisuseError for one that is not a name."""
     try:
         found = sorted({name_entry(one) for one in ((labels,) if isinstance(labels, str) else labels)})
     except (TypeError, ValueError, AttributeError) as error:

@@ -2,19 +2,20 @@
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
-from callboard.runtime.sessions.detaching import OnDiverged
+from callboard.runtime.sessions.detaching import OnDiverged, ProcessLife
 from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.opening import Opening
@@ -25,18 +26,35 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.starting import SessionStarter, Settings
 from callboard.runtime.statistics import RuntimeStats, stats_of
+from callboard.runtime.telemetry.observer import Observer
 
 
 class Operations(ABC):
     """List, resume, delete and count the sessions of a log."""
 
     _settings: Settings
+    _capacity: SharedCapacity
+    _life: ProcessLife
+    _observer: Observer
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._live = live_sessions_of(log)
         self._catalog = SessionCatalog(log, self._live)
         self._control = ControlServer(weakref.ref(self))
+
+    @property
+    def log(self) -> EventLog:
+        """Return the log of the sessions."""
+        return self._log
+
+    def stopping(self) -> None:
+        """Mark the runtime as ending: a cancelled caller does not cancel its ask, and `sse()` streams end.
+
+        Call it as soon as the process is told to end, since a server waits for its streams and cancels its
+        requests before it closes the runtime. It may be called in a handler of signals.
+        """
+        self._life.end()
 
     @property
     def live_sessions(self) -> Mapping[str, Session]:
@@ -107,7 +125,7 @@ class Operations(ABC):
             async for found in runtime.resume_all([host]):
                 if found.error: print(found.row.session_id, found.error)
 
-        Raises MisuseError for hosts that are no agents.
+        Raises MisuseError for hosts that are not agents.
         """
         starter = self._started()
         find = host_finder(hosts)
@@ -157,14 +175,16 @@ class Operations(ABC):
         self,
         *,
         older_than: timedelta,
-        status: SessionStatus | None = "closed",
+        status: SessionStatus | Collection[SessionStatus] | None = "closed",
         tag: str | None = None,
     ) -> int:
         """Delete the sessions without an event for `older_than`. Return their number.
 
         A session and its forks go together, once all of them are old.
 
-        status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
+        status: `"closed"`; `"open"` for idle conversations; `"unfinished"` for asks without an outcome;
+        several of these, as in `("closed", "open")`; None for all. Sessions that run here stay, and sleeping
+        ones go.
         """
         self._usable()
         return await self._catalog.prune(older_than, status, tag)
@@ -176,6 +196,18 @@ class Operations(ABC):
         """
         self._usable()
         return await self._catalog.remover.vacuum()
+
+    def capacity(self) -> CapacityReport:
+        """Return the limited models with their calls in flight and tokens left, and the calls that wait."""
+        return self._capacity.report()
+
+    def metrics(self) -> str:
+        """Return counters, histograms and gauges of this runtime as text for Prometheus (docs/watch.md).
+
+        They count what has happened in this runtime since it was made. Raises MisuseError without
+        `Runtime(metrics=True)`.
+        """
+        return self._observer.text(self.stats())
 
     def stats(self) -> RuntimeStats:
         """Return what this runtime does right now, for a health check or a dashboard."""

@@ -1,6 +1,5 @@
 """Permission bundles as users write them: checked, and turned into the layers of a session."""
 
-import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -9,6 +8,7 @@ from callboard.actors.protocol.bundle_entries import covers
 from callboard.actors.protocol.bundles import NO_BUNDLE, UNKNOWN, UNTRUSTED, Bundle, Rights
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.layers import RUNTIME, SESSION, Layers, added
+from callboard.actors.protocol.near_names import near_names
 from callboard.runtime.agent import Agent
 
 CAPABILITIES: Final = frozenset({"network", "shell", "memory", "files", "secrets"})
@@ -53,8 +53,9 @@ def refuse_unknown(agents: Mapping[str, Agent], layers: Layers) -> None:
 
 def _warn_of_label(label: str, by: str, known: frozenset[str]) -> None:
     if label not in known:
+        near = near_names(label, sorted(known))
         warnings.warn(
-            f"{by} has a rule for the label {label!r}, which no tool states{_near(label, known)}; "
+            f"{by} has a rule for the label {label!r}, which no tool states{near}; "
             "it holds for labels of `ask`, `tell`, approvals and files only",
             stacklevel=2,
         )
@@ -77,11 +78,6 @@ def _capabilities(rights: Rights) -> Iterator[str]:
 def _refuse_unknown_capability(name: str, by: str, known: Iterable[str]) -> None:
     if not any(covers("capabilities", (name,), one) for one in known):
         raise UnknownName(
-            f"{by} names the capability {name!r}, which no tool declares{_near(name, known)}; "
+            f"{by} names the capability {name!r}, which no tool declares{near_names(name, sorted(known))}; "
             f"there are: {', '.join(sorted(known))}"
         )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

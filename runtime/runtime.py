@@ -14,7 +14,7 @@ from callboard.actors.session.capacity import Capacity
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, limits_of, prompt_for
 from callboard.runtime.approvals import Approver
-from callboard.runtime.capacity import CapacityReport, SharedCapacity
+from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
 from callboard.runtime.http.settings import Http, checked_http
@@ -50,6 +50,8 @@ from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
 from callboard.runtime.sessions.session_types import schema_of_ask
 from callboard.runtime.sessions.starting import SessionStarter, Settings
+from callboard.runtime.telemetry.observer import Observer, gauges_of
+from callboard.runtime.telemetry.open_telemetry import OpenTelemetry
 from callboard.runtime.tools.execution import ToolRunner
 
 T = TypeVar("T")
@@ -86,6 +88,8 @@ class Runtime(Operations, Forks):
     permissions: a bundle that bounds every agent of every session (docs/permissions.md).
     check_timeout_s: seconds in which the programs of a session must repeat their steps before it is resumed.
     memory: `ctx.memory`: a path, a `Memory`, or a function like that of `deps` (docs/memory.md).
+    telemetry: gives spans and metrics to the OpenTelemetry SDK: `OpenTelemetry(processor)` (docs/watch.md).
+    metrics: True counts for `Runtime.metrics`. log_content: True adds the words of errors to log records.
 
     Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
     its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
@@ -94,6 +98,8 @@ class Runtime(Operations, Forks):
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
             outcome = await runtime.run(host, "Which files are here?")
     """
+
+    _starter: SessionStarter | None = None
 
     def __init__(
         self,
@@ -119,9 +125,11 @@ class Runtime(Operations, Forks):
         http: Http | None = None,
         memory: MemoryChoice = None,
         check_timeout_s: float = CHECK_TIMEOUT_S,
+        telemetry: OpenTelemetry | None = None,
+        metrics: bool = False,
+        log_content: bool = False,
     ) -> None:
         super().__init__(log_of(log, durability))
-        self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._settings = Settings(
             model_or_name(model),
             limits_of(limits),
@@ -139,19 +147,10 @@ class Runtime(Operations, Forks):
             checked_memory(memory),
             check_seconds(check_timeout_s),
         )
-        self._life = ProcessLife(cancel_delay_s)
+        self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
-        self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
-
-    @property
-    def log(self) -> EventLog:
-        """Return the log of the sessions."""
-        return self._log
-
-    def capacity(self) -> CapacityReport:
-        """Return the limited models with their calls in flight and tokens left, and the calls that wait."""
-        return self._capacity.report()
+        self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
@@ -165,14 +164,16 @@ class Runtime(Operations, Forks):
         self._starter = SessionStarter(
             self._settings,
             self._log,
-            GroupWriter(self._log),
+            GroupWriter(self._log, self._observer.on_commit),
             self._live,
             self._life,
             self._secrets,
             checker,
             ToolRunner(),
             self._capacity,
+            self._observer,
         )
+        self._observer.start(lambda: gauges_of(self.stats()))
         self._life.is_ending = False
         self._catalog.remover.start()  # with the rest of what an earlier process had deleted
         return self
@@ -180,16 +181,8 @@ class Runtime(Operations, Forks):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def stopping(self) -> None:
-        """Mark the runtime as ending: a cancelled caller does not cancel its ask, and `sse()` streams end.
-
-        Call it as soon as the process is told to end, since a server waits for its streams and cancels its
-        requests before it closes the runtime. It may be called in a handler of signals.
-        """
-        self._life.end()
-
     async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
-        """Detach every session, then close the models that were used, then the log.
+        """Detach every session, and then close the models that were used and the log.
 
         grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
         instead, their running asks first; a closed session needs `reopen`. Sleeping ones sleep on.
@@ -227,6 +220,7 @@ class Runtime(Operations, Forks):
         errors += await closed(leaves)
         errors += await closed([self._catalog.remover.aclose])
         errors += await starter.aclose() if starter else []
+        errors += await closed([self._observer.aclose])
         self._capacity.close()
         await self._log.close()
         if errors:
@@ -257,7 +251,7 @@ class Runtime(Operations, Forks):
     async def run(
         self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
     ) -> Outcome[Any]:
-        """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
+        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_for(agent, prompt)
         starter = self._started()

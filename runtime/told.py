@@ -62,7 +62,7 @@ def _blocks(content: object) -> list[dict[str, Any]]:
 
 
 def _part(block: dict[str, Any], by: str, calls: dict[str, Told]) -> Told | None:
-    """Return a block as a part; None for one that is no text, call or result."""
+    """Return a block as a part; None for one that is not text, call or result."""
     match block:
         case {"type": "text", "text": str(text)}:
             return Told("said", by, text)

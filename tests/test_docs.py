@@ -48,6 +48,7 @@ FOLLOWED = [
             "replay-changes",
             "record-tests",
             "operate",
+            "watch",
             "export",
             "write-a-store",
             "write-a-model-provider",

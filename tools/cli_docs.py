@@ -3,6 +3,7 @@
 import click
 from click.testing import CliRunner
 
+from callboard.cli.environment import VARIABLES
 from callboard.cli.main import cli
 
 
@@ -16,10 +17,16 @@ def cli_page(notice: str) -> str:
         "",
         "Results go to stdout, everything else to stderr.",
         "Every command that reads takes `--json`.",
-        "`NO_COLOR` turns colours off; `CALLBOARD_LOG` names the log file.",
+        "`NO_COLOR` turns colours off.",
         "[Outcomes and exit codes](outcomes.md#exit-codes) lists how commands end.",
         "",
         *_help([]),
+        "## Environment variables",
+        "",
+        "| variable | use |",
+        "|---|---|",
+        *(f"| `{name}` | {use} |" for name, use in VARIABLES.items()),
+        "",
     ]
     for name in cli.list_commands(context):
         parts += [f"## {name}", "", *_help([name])]

@@ -100,11 +100,21 @@ def odd_lines(text: str) -> list[str]:
 
 
 def _docstrings(text: str, name: str) -> Iterator[Docstring]:
-    for node in ast.walk(ast.parse(text)):
+    for node in _statements(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             is_function = not isinstance(node, ast.ClassDef | ast.Module)
             if found := ast.get_docstring(node):
                 yield Docstring(f"{name}:{getattr(node, 'lineno', 1)}", is_function, found)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the statements within it: nine nodes of ten are expressions, which define nothing."""
+    yield node
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        inner = getattr(node, block, None)
+        if isinstance(inner, list):  # the body of a lambda or of `a if b else c` is an expression
+            for one in inner:
+                yield from _statements(one)
 
 
 def _comments(text: str) -> int:

@@ -17,10 +17,10 @@ ENDS: Final = ("draining", "ended", "ending")
 PAGE: Final = """\
 # States
 
-The session, its agents and its delegations each are in one of a few states.
-A message changes the state of its recipient only if an arrow below carries its name.
+The session, its agents and its delegations are each in one of a few states.
+A message changes the state of its recipient only if an arrow below has its name.
 
-An agent obeys the table in `actors/agent/phases.py`.
+An agent follows the table in `actors/agent/phases.py`.
 The supervisor is compared with the tables in `tools/supervisor_phases.py` in thousands of simulated sessions.
 
 ## The session

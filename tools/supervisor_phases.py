@@ -4,20 +4,20 @@
                 open         waits for an ask
                 checking     an ask's schema is with the schema port; the host has not begun
                 asking       the host works
-                ending       the outcome is settled; agents drain
-                straggling   the grace was over before all had drained; no ask starts until they have
+                ending       the outcome is decided; agents drain
+                straggling   the grace period ended before all had drained; no ask starts until they have
                 closed       the end
-    agent       acting       it lives and asks for no turn: it has begun, or runs calls, or is being judged
+    agent       acting       it is alive and does not ask for a turn: it has begun, runs calls, or is judged
                 backing off  it waits before it asks a model again
-                waiting      it is in line for a model call
-                thinking     a model call is granted to it
+                waiting      it waits for a model call
+                thinking     it has been granted a model call
                 draining     it has ended, and ports may still owe it answers
                 holding      it has drained, but an agent below it has not
-                gone         out of the tree
+                gone         it is no longer in the tree
     delegation  checking     the schema port or the context port has not answered; no agent has begun
                 working      an agent works on it
-                judging      a report is being checked, others may wait behind it
-                ended        its one end is posted
+                judging      a report is being checked, and others may be waiting
+                ended        its one end has been posted
 
 The supervisor does not read these tables: a decision often moves many agents at once. Tests compare them
 with its states in every explored world, in both directions.

@@ -16,19 +16,14 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
+from callboard.actors.agent.calls import answered
 from callboard.actors.agent.empty_answers import is_unanswered
 from callboard.actors.agent.labels import labelled
-from callboard.actors.agent.state import (
-    AgentState,
-    Answer,
-    closing_need,
-    has_turns_left,
-    prefix_of,
-    turns_left,
-)
+from callboard.actors.agent.open_calls import OpenCall, put
+from callboard.actors.agent.state import AgentState, closing_need, has_turns_left, prefix_of, turns_left
 from callboard.actors.agent.tasks import Task, Word
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish
-from callboard.actors.agent.waiting import answer_waits
+from callboard.actors.agent.waiting import answer_waits, is_due, waits_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_block, text_json, tool_result
@@ -39,47 +34,49 @@ from callboard.actors.protocol.value_types import Settled
 MaybeDecision: TypeAlias = Decision | None
 
 
-def take_start(state: AgentState, seq: int, start: Delegated) -> AgentState:
-    """Record the start of a task, which answers its call."""
-    ordinal = tasks.ordinal_of(state.address, start.address)
-    task = Task(start.turn, start.call)
-    block = tool_result(state.uses[start.call].id, text_json(prompts.started(start.address)), is_error=False)
-    return replace(
-        state,
-        answers=state.answers.put(start.call, Answer(block, seq)),
-        unanswered=state.unanswered - 1,
-        background=tasks.started(state.background, start.call, ordinal, task),
-    )
+def take_start(state: AgentState, call: OpenCall, seq: int, start: Delegated) -> AgentState:
+    """Record the start of a task, which answers its call. Calls that wait for every task wait for it, too."""
+    ordinal, task = tasks.ordinal_of(state.address, start.address), Task(start.turn, start.call)
+    block = tool_result(call.use.id, text_json(prompts.started(start.address)), is_error=False)
+    state = answered(state, call, block, seq)
+    calls, background = state.calls, state.background
+    for one, wait in waits_of(calls):
+        if wait.is_every:
+            calls = put(calls, replace(one, wait=replace(wait, left=wait.left.put(ordinal, task))))
+    background = replace(background, tasks=background.tasks.put(ordinal, task))
+    return replace(state, calls=calls, background=background)
 
 
-def take_refusal(state: AgentState, call: int) -> AgentState:
-    """Record that a call has started no task; its answer is recorded already."""
-    background, due = tasks.not_started(state.background, call)
-    return state if background is state.background else _answered(state, background, due)
+def take_refusal(state: AgentState) -> AgentState:
+    """Answer the calls that have waited for the start of a task, which was refused."""
+    return answer_waits(state, [call for call, wait in waits_of(state.calls) if is_due(state.calls, wait)])
 
 
 def take_end(state: AgentState, seq: int, end: DelegationEnded) -> AgentState:
     """Let the end of a task become words. An end of another delegation changes nothing."""
-    ordinal = tasks.ordinal_of(state.address, end.address)
-    if state.background.tasks.get(ordinal) != Task(end.turn, end.call):
+    ordinal, background = tasks.ordinal_of(state.address, end.address), state.background
+    if background.tasks.get(ordinal) != Task(end.turn, end.call):
         return state
-    background, due = tasks.ended(state.background, ordinal)
+    calls, due = state.calls, []
+    for call, wait in waits_of(calls):
+        if wait.left.get(ordinal) is None:
+            continue
+        wait = replace(wait, left=wait.left.drop(ordinal))
+        calls = put(calls, replace(call, wait=wait))
+        if wait.is_any or is_due(calls, wait):
+            due.append(call)
+    background = replace(background, tasks=background.tasks.drop(ordinal))
     word = Word(text_block(prompts.task_ended(end)), seq)
-    return _answered(labelled(state, end.labels), tasks.with_word(background, word), due)
+    state = replace(labelled(state, end.labels), calls=calls, background=tasks.with_word(background, word))
+    return answer_waits(state, due)
 
 
 def take_told(state: AgentState, seq: int, told: Told) -> AgentState:
     """Keep a client's words for the next new request, and answer every open `task_wait`."""
     word = Word(text_block(prompts.told(told.text)), seq, told.number)
+    due = [call for call, wait in waits_of(state.calls) if not wait.is_cancel]
     background = tasks.with_word(state.background, word)
-    due = [call for call, wait in background.waits.items() if not wait.is_cancel]
-    return _answered(labelled(state, told.labels), background, due)
-
-
-def _answered(state: AgentState, background: tasks.Background, due: list[int]) -> AgentState:
-    """Keep the tasks and words, and answer waiting calls unless the agent is ending."""
-    state = replace(state, background=background)
-    return answer_waits(state, due) if state.phase == "acting" else state
+    return answer_waits(replace(labelled(state, told.labels), background=background), due)
 
 
 def wake_if_due(state: AgentState) -> Decision:

@@ -8,9 +8,9 @@ has at most INPUT_ROUNDS_MAX such rounds; what its tool says then is its result.
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.agent import eager
 from callboard.actors.agent.calls import question_about
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.open_calls import OpenCall, find
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import APPROVALS
@@ -20,29 +20,25 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApprov
 from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAction, InputAsked, InputGiven
 
 
-def question_after(
-    state: AgentState, returned: ToolReturned, use: ToolUse, turn: int = 0
-) -> tuple[ToolUse, Post] | None:
-    """Return the call as it goes on, and the question that its answer leads to; None if it leads to none.
-
-    turn: of the call, 0 for the last.
-    """
+def question_after(state: AgentState, call: OpenCall, returned: ToolReturned) -> tuple[OpenCall, Post] | None:
+    """Return the call as it goes on, and the question that its answer leads to; None if it leads to none."""
     if returned.status == "input_required":
-        return _ask_for_input(state, returned, use, turn)
-    question = ask_to_repeat(state, returned.call, use, turn) if returned.status == "interrupted" else None
-    return (use, question) if question is not None else None
+        return _ask_for_input(state, call, returned.asked)
+    question = _ask_to_repeat(state, call) if returned.status == "interrupted" else None
+    return (replace(call, stage="question"), question) if question is not None else None
 
 
 def _ask_for_input(
-    state: AgentState, returned: ToolReturned, use: ToolUse, turn: int
-) -> tuple[ToolUse, Post] | None:
-    asked, rounds = returned.asked, use.given.round if use.given else 0
+    state: AgentState, call: OpenCall, asked: InputAsked | None
+) -> tuple[OpenCall, Post] | None:
+    use, rounds = call.use, call.use.given.round if call.use.given else 0
     if asked is None or rounds >= INPUT_ROUNDS_MAX:
         return None
     use = replace(use, asked=asked, given=InputGiven(rounds + 1, NULL, asked.kept))
-    question = question_about(state, returned.call, use, turn)
+    call = replace(call, use=use, stage="question")
+    question = question_about(state, call)
     assert isinstance(question.body, RequestApproval)
-    return use, Post(APPROVALS, replace(question.body, round=rounds + 1, form=asked.forms))
+    return call, Post(APPROVALS, replace(question.body, round=rounds + 1, form=asked.forms))
 
 
 def after_answer(use: ToolUse, given: ApprovalGiven) -> ToolUse | None:
@@ -70,28 +66,16 @@ def _without_input(use: ToolUse, given: ApprovalGiven) -> ToolUse | None:
     return replace(use, given=told, declined=prompts.not_approved(given))
 
 
-def ask_to_repeat(state: AgentState, call: int, use: ToolUse, turn: int = 0) -> Post | None:
-    """Return the question if an interrupted call may run again; None if its tool wants no such question.
-
-    turn: of the call, 0 for the last.
-    """
-    if use.spec is None or use.spec.approval not in ("interrupted", "always"):
+def _ask_to_repeat(state: AgentState, call: OpenCall) -> Post | None:
+    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
+    if call.use.spec is None or call.use.spec.approval not in ("interrupted", "always"):
         return None
-    return question_about(state, call, use, turn, is_repeat=True)
-
-
-def with_use(state: AgentState, call: int, use: ToolUse) -> AgentState:
-    """Return the state with a call of the last reply as it is now."""
-    if use is state.uses[call]:
-        return state
-    return replace(state, uses=(*state.uses[:call], use, *state.uses[call + 1 :]))
+    return question_about(state, call, is_repeat=True)
 
 
 def asked_of(state: AgentState, turn: int, call: int) -> InputAsked | None:
     """Return the input that an open call has asked for last; None for none."""
-    if state.eager is None:
-        return state.uses[call].asked if turn == state.turn and call < len(state.uses) else None
-    found = eager.find(state.eager, turn, call)
+    found = find(state.calls, turn, call)
     return found.use.asked if found is not None else None
 
 

@@ -18,9 +18,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.agent import eager
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.eager import End
+from callboard.actors.agent.open_calls import hear
+from callboard.actors.agent.program_state import End
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import program_result, text_json
@@ -34,32 +34,32 @@ _DELEGATES: Final = frozenset({prompts.TASK, prompts.ASK_MODEL})
 
 def with_questions(state: AgentState, uses: Iterable[ToolUse]) -> AgentState:
     """Count the questions of a step. One too many latches, and none of that step is asked."""
-    books = state.eager
-    assert books is not None
+    program = state.program
+    assert program is not None
     new = sum(use.spec is None and use.name == prompts.ASK_MODEL for use in uses)
-    if not new or state.rules < SINCE_RULES or books.latch is not None:
+    if not new or state.rules < SINCE_RULES or program.latch is not None:
         return state
-    count, most = books.questions + new, books.questions_max
-    books = replace(books, questions=count)
+    count, most = program.questions + new, program.questions_max
+    program = replace(program, questions=count)
     if most is not None and count > most and state.model.is_program:
-        books = replace(books, latch=End("iteration_cap", "max_iterations"))
-    return replace(state, eager=books)
+        program = replace(program, latch=End("iteration_cap", "max_iterations"))
+    return replace(state, program=program)
 
 
 def with_answers(state: AgentState, uses: Iterable[ToolUse]) -> AgentState:
     """Answer every open call of a program that has to end, and its new asks, which are not posted."""
-    books = state.eager
-    assert books is not None
-    coming = books.latch
+    calls, program = state.calls, state.program
+    assert program is not None
+    coming = program.latch
     assert coming is not None
-    for call in eager.open_calls(books):
+    for call in calls.open.values():
         if not call.is_given_up:
             is_unknown = call.stage == "tool" and call.use.spec is not None and call.use.spec.effect != "read"
-            books = eager.hear(books, _answer(call.use, coming, is_unknown=is_unknown))
-    over = books.questions_max if coming.kind == "iteration_cap" else None
+            calls = hear(calls, _answer(call.use, coming, is_unknown=is_unknown))
+    over = program.questions_max if coming.kind == "iteration_cap" else None
     for use in uses:
-        books = eager.hear(books, _answer(use, coming, over if use.name == prompts.ASK_MODEL else None))
-    return replace(state, eager=books)
+        calls = hear(calls, _answer(use, coming, over if use.name == prompts.ASK_MODEL else None))
+    return replace(state, calls=calls)
 
 
 def _answer(use: ToolUse, coming: End, most: int | None = None, *, is_unknown: bool = False) -> Json:

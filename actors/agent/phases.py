@@ -4,9 +4,9 @@
     thinking   it has asked for a turn, or the model is at work
     acting     tools, questions or delegations of its last reply have no answer yet
     judging    the supervisor has its reports
-    parked     it has said its last word for now, and waits for its background tasks
-    failed     its decider has raised; it counts answers, posts nothing, and will be stopped
-    stopping   it was stopped, and waits for the answers to its port requests
+    parked     it has nothing more to do for now, and waits for its background tasks
+    failed     its decider has raised; it counts answers, posts nothing, and is about to be stopped
+    stopping   it was stopped, and waits for the remaining answers to its port requests
     idle       it has finished or drained; the host begins again with the next ask, and keeps the ends of its
                background tasks for that
 
@@ -42,7 +42,11 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
         "thinking": {
             ModelReplied: ("thinking", "acting", "judging", "parked", "idle"),
+            ToolReturned: ("thinking",),
+            ApprovalGiven: ("thinking",),
+            ToolStarted: ("thinking",),
             DelegationEnded: ("thinking",),
+            Woken: ("thinking",),
             Told: ("thinking",),
             ToolsGiven: ("thinking",),
             Stop: ("stopping", "idle"),
@@ -55,6 +59,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             ToolsGiven: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
             Told: ("acting", "thinking", "judging", "idle"),
+            Woken: ("acting", "thinking"),
             Stop: ("stopping", "idle"),
         },
         "judging": {
@@ -79,7 +84,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             Stop: ("stopping", "idle"),
         },
         "stopping": {
-            ModelReplied: ("idle",),
+            ModelReplied: ("stopping", "idle"),
             ToolReturned: ("stopping", "idle"),
             ApprovalGiven: ("stopping", "idle"),
             DelegationEnded: ("stopping",),
@@ -90,50 +95,9 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
     }
 )
-"""Phase -> message -> the possible next phases, of an agent whose turns wait for all calls.
+"""Phase -> message -> the possible next phases.
 
-A decider that raises leads from any phase to `failed`, and from `failed` and `stopping` straight to `idle`.
+The calls of an agent with eager turns stay open over turns, so its answers and its deadline also come while
+it thinks. A decider that raises leads from any phase to `failed`, and from `failed` and `stopping` straight
+to `idle`.
 """
-
-PROGRAM: Final[Mapping[Phase, Row]] = MappingProxyType(
-    {
-        "thinking": {
-            ModelReplied: ("thinking", "acting", "judging", "idle"),
-            ToolReturned: ("thinking",),
-            ApprovalGiven: ("thinking",),
-            ToolStarted: ("thinking",),
-            DelegationEnded: ("thinking",),
-            Woken: ("thinking",),
-            ToolsGiven: ("thinking",),
-            Stop: ("stopping", "idle"),
-        },
-        "acting": {
-            ToolReturned: ("acting", "thinking", "judging", "idle"),
-            ApprovalGiven: ("acting", "thinking", "judging", "idle"),
-            ToolStarted: ("acting",),
-            DelegationEnded: ("acting", "thinking", "judging", "idle"),
-            Woken: ("acting", "thinking"),
-            ToolsGiven: ("acting",),
-            Stop: ("stopping", "idle"),
-        },
-        "judging": {
-            ReportJudged: ("judging", "idle"),
-            ToolsGiven: ("judging",),
-            Stop: ("idle",),
-        },
-        "failed": {
-            ModelReplied: ("failed",),
-            ToolReturned: ("failed",),
-            ApprovalGiven: ("failed",),
-            DelegationEnded: ("failed",),
-            Stop: ("stopping", "idle"),
-        },
-        "stopping": {
-            ModelReplied: ("stopping", "idle"),
-            ToolReturned: ("stopping", "idle"),
-            ApprovalGiven: ("stopping", "idle"),
-            DelegationEnded: ("stopping",),
-        },
-    }
-)
-"""The same of an agent with eager turns, between its `Begin` and its rest. Its calls stay open over turns."""

@@ -5,14 +5,13 @@ from typing import Final, final
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.eager import Eager
 from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls
 from callboard.actors.agent.phases import Phase
+from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.agent.tasks import NO_BACKGROUND, NO_CALLS, NO_WORDS, Background, Word
-from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.agent.tasks import NO_BACKGROUND, NO_WORDS, Background, Word
+from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import Labels
@@ -24,13 +23,6 @@ from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, bound, bound_of_any
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
-
-
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """The result of one call: the block for the model, and the seq of the event that brought it (0: none)."""
-
-    block: Json
-    seq: int = 0
 
 
 class NextTools(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +61,6 @@ REPAIRED_CALL_TOKENS: Final = 100
 """The most that a call and its result grow by at a higher repair level: two ids of ours, and some words."""
 
 _CALL: Final = b'"tool_use"'
-NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
 
 
 @final
@@ -85,22 +76,15 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         ask.
     cut_attempts: the attempts of that turn that the end of a process cut off; max_model_attempts does not
         count them.
-    uses, refused: the calls of the last reply, up to max_tool_calls and beyond.
-    answers, unanswered: the answers to `uses`, and the number of calls without one.
-    tools_out, waiting: the number of `CallTool`s without an answer, and the calls that wait for a free place
-        (max_parallel_tools).
-    questions: the calls that wait for a person's approval.
-    changed: the calls whose arguments a person has changed.
-    reports: the indexes of the report_back calls.
+    calls: its open calls, and the answers that no request holds yet.
     has_spoken: True if it has said more than thoughts since the last message to it that was no tool result,
         or that only delivered words.
     empty_turn: the turn whose answer was empty and is asked for again, 0 for none.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
     carry: results that stand before the next prompt.
-    eager: the books of an agent with eager turns, in place of uses, refused, answers, unanswered, waiting,
-        changed and reports; None for any other agent. Its questions are known by their tickets.
-    background: its background tasks, the calls that wait for them, and the words it has not heard.
+    program: of an agent with eager turns; None for one whose turns wait for all calls.
+    background: its background tasks, and the words it has not heard.
     next_tools: the tools from the next new request on, None for no change.
     is_anew: True if the next request does not begin with the one before.
     unsent: the conversation before the latest turn.
@@ -119,16 +103,11 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     # that change every turn come first.
     address: str
     phase: Phase = "new"
-    unanswered: int = 0
-    answers: IntMap[Answer] = NO_ANSWERS
-    tools_out: int = 0
+    calls: OpenCalls = NO_CALLS
     history: IntMap[Json] = IntMap()
     digest: str = ""
     context_tokens: int = 0
     fresh: tuple[int, ...] = ()
-    uses: tuple[ToolUse, ...] = ()
-    refused: tuple[ToolUse, ...] = ()
-    reports: tuple[int, ...] = ()
     turn: int = 0
     attempt: int = 0
     cut_attempts: int = 0
@@ -140,9 +119,6 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     has_spoken: bool = False
     is_forced: bool = False
     origins: Origins = NO_ORIGINS
-    waiting: IntMap[bool] = NO_CALLS
-    questions: IntMap[bool] = NO_CALLS
-    changed: IntMap[bool] = NO_CALLS
     background: Background = NO_BACKGROUND
     prefix: RequestPrefix | None = None
     model: ModelSpec = ModelSpec("")
@@ -154,7 +130,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     owed: Settled | None = None
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()
-    eager: Eager | None = None
+    program: ProgramState | None = None
     next_tools: NextTools | None = None
     needs_effect: str = ""
     handed: tuple[int, int] = (0, 0)
@@ -213,7 +189,7 @@ def with_next_repair(state: AgentState) -> AgentState:
 
 def turns_left(state: AgentState) -> int:
     """Return the number of turns that an agent with a model may still ask for. Questions of a brain count."""
-    asked = 0 if state.eager is None else state.eager.questions
+    asked = 0 if state.program is None else state.program.questions
     return (state.limits.max_iterations or 0) - state.turns_used - asked
 
 
@@ -221,7 +197,7 @@ def has_turns_left(state: AgentState) -> bool:
     """Return True if the agent may ask for another turn."""
     if state.model.is_program:
         return state.turns_used < (state.limits.max_steps or 0)
-    if state.eager is None:
+    if state.program is None:
         return state.turns_used < (state.limits.max_iterations or 0)
     return turns_left(state) > 0
 
@@ -241,14 +217,6 @@ def closing_need(state: AgentState, input_tokens: int) -> Need:
     if len({spec.made_by for spec in books.specs}) > 1:  # the next one counts its tokens in its own way
         input_tokens += max(0, books.input_bytes - state.context_tokens)
     return bound_of_any(input_tokens, books.specs)
-
-
-def refusals(state: AgentState) -> list[Json]:
-    """Return the results of the calls beyond max_tool_calls."""
-    if not state.refused:
-        return []
-    why = text_json(prompts.too_many_calls(len(state.uses)))
-    return [tool_result(use.id, why, is_error=True) for use in state.refused]
 
 
 def request_of(state: AgentState) -> ModelRequest:

@@ -1,4 +1,4 @@
-"""The background tasks of an agent, the calls that wait for them, and the words it has not heard.
+"""The background tasks of an agent, and the words it has not heard.
 
 A task is a delegation that runs while its parent goes on. `task` starts one; `Delegated` answers that call
 with the address, which names the task. Its end is no answer to a call: it becomes words.
@@ -26,7 +26,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
-    """A call that the agent keeps open until tasks have ended.
+    """The reason for which an agent keeps a call open: it waits until tasks have ended.
 
     left: the tasks that it waits for. is_every: it waits for every task, also those that its reply starts.
     is_any: the first end answers it. is_cancel: it is a `task_cancel`, which words of a client do not answer.
@@ -47,21 +47,16 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_WORDS: Final[IntMap[Word]] = IntMap()
-NO_CALLS: Final[IntMap[bool]] = IntMap()
-"""A set of calls, by index: the keys of the map. Every value is True."""
 
 
 class Background(msgspec.Struct, frozen=True, gc=False):
     """The tasks and words of an agent.
 
-    tasks: those that run, by ordinal. starting: the calls of the last reply that start a task and have no
-    answer. waits: the open calls that wait, by call. words: in the order of the inbox. tells: the number of
-    those that are of a client.
+    tasks: those that run, by ordinal. words: in the order of the inbox. tells: the number of those that are
+    of a client.
     """
 
     tasks: IntMap[Task] = IntMap()
-    starting: IntMap[bool] = NO_CALLS
-    waits: IntMap[Wait] = IntMap()
     words: IntMap[Word] = NO_WORDS
     tells: int = 0
 
@@ -89,48 +84,6 @@ def ordinal_of(parent: str, address: str) -> int:
 def addresses(parent: str, background: Background) -> list[str]:
     """Return the addresses of the tasks that run, in the order of their starts."""
     return [child_of(parent, ordinal) for ordinal, _ in background.tasks.items()]
-
-
-def started(background: Background, call: int, ordinal: int, task: Task) -> Background:
-    """Record the start of a task. Calls that wait for every task wait for it, too."""
-    waits = background.waits
-    for at, wait in background.waits.items():
-        if wait.is_every:
-            waits = waits.put(at, msgspec.structs.replace(wait, left=wait.left.put(ordinal, task)))
-    return msgspec.structs.replace(
-        background,
-        tasks=background.tasks.put(ordinal, task),
-        starting=background.starting.drop(call),
-        waits=waits,
-    )
-
-
-def not_started(background: Background, call: int) -> tuple[Background, list[int]]:
-    """Forget a call that started no task. Return the waiting calls that this answers."""
-    if background.starting.get(call) is None:
-        return background, []
-    background = msgspec.structs.replace(background, starting=background.starting.drop(call))
-    due = [at for at, wait in background.waits.items() if is_due(wait, background)]
-    return background, due
-
-
-def ended(background: Background, ordinal: int) -> tuple[Background, list[int]]:
-    """Forget a task that has ended. Return the waiting calls that this answers."""
-    background = msgspec.structs.replace(background, tasks=background.tasks.drop(ordinal))
-    waits, due = background.waits, []
-    for at, wait in background.waits.items():
-        if wait.left.get(ordinal) is None:
-            continue
-        wait = msgspec.structs.replace(wait, left=wait.left.drop(ordinal))
-        waits = waits.put(at, wait)
-        if wait.is_any or is_due(wait, background):
-            due.append(at)
-    return msgspec.structs.replace(background, waits=waits), due
-
-
-def is_due(wait: Wait, background: Background) -> bool:
-    """Return True if no task is left that a call waits for."""
-    return not wait.left.size and not (wait.is_every and background.starting.size)
 
 
 def with_word(background: Background, word: Word) -> Background:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import at_new_turn
 from callboard.actors.agent.input_bound import with_message
-from callboard.actors.agent.state import NO_ANSWERS, AgentState, Unsent, has_turns_left, refusals
-from callboard.actors.agent.tasks import NO_CALLS, NO_WORDS, Word, at_rest, words_of
+from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls, without_answers
+from callboard.actors.agent.state import AgentState, Unsent, has_turns_left
+from callboard.actors.agent.tasks import NO_WORDS, Word, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -79,7 +80,6 @@ def ask_turn(
     if is_anew:
         state = replace(state, is_anew=False)
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
-    # `unanswered` and `reports` are empty: no turn is asked for before the last answer and judgement.
     state = replace(
         state,
         phase="thinking",
@@ -91,9 +91,7 @@ def ask_turn(
         cut_attempts=0,
         turns_used=state.turns_used + 1,
         fresh=(),
-        uses=(),
-        refused=(),
-        answers=NO_ANSWERS,
+        calls=without_answers(state.calls),
         unsent=unsent,
         fallback=fallback,
     )
@@ -240,11 +238,12 @@ def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decis
 
 def drain(state: AgentState) -> Decision:
     """Post `Stopped`, with the end of the last grant, once no port owes an answer; until then, nothing."""
-    if state.tools_out or state.questions.size or state.is_model_out:
+    calls, stopped = state.calls, Stopped(state.owed)
+    if calls.tools or calls.questions or state.is_model_out:
         return state, ()
-    seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
-    stopped = Stopped(state.owed)
-    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
+    if state.program is None:  # the conversation of a program does not go on
+        seqs = tuple(answer.seq for answer in calls.answers.values() if answer.seq)
+        state = replace(state, carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)
     return _at_rest(state), (Post(SUPERVISOR, stopped),)
 
 
@@ -252,27 +251,19 @@ def _at_rest(state: AgentState) -> AgentState:
     return replace(
         state,
         phase="idle",
-        uses=(),
-        refused=(),
-        answers=NO_ANSWERS,
-        unanswered=0,
-        waiting=NO_CALLS,
-        reports=(),
+        calls=NO_CALLS,
         owed=None,
-        eager=None,
+        program=None,
         needs_effect="",
         background=at_rest(state.background),
         unsent=None,
     )
 
 
-def _given_up(state: AgentState) -> tuple[Json, ...]:
-    """Return a result for every call of the last reply."""
+def _given_up(calls: OpenCalls) -> tuple[Json, ...]:
+    """Return a result for every call of the last reply, in their order."""
     # The next ask continues this conversation, and services refuse one in which a call has no result.
-    blocks = []
-    for call, use in enumerate(state.uses):
-        answer = state.answers.get(call)
-        blocks.append(
-            answer.block if answer else tool_result(use.id, text_json(prompts.CANCELLED), is_error=True)
-        )
-    return (*blocks, *refusals(state))
+    blocks = {call: answer.block for call, answer in calls.answers.items()}
+    for one in (*calls.open.values(), *calls.reports):
+        blocks[one.call] = tool_result(one.use.id, text_json(prompts.CANCELLED), is_error=True)
+    return tuple(blocks[call] for call in sorted(blocks))

@@ -8,8 +8,6 @@ Rules
   - The answer tells only which tasks still run. The ends themselves are words, so each is read once.
 """
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from callboard.actors.agent.arguments import (
@@ -20,65 +18,59 @@ from callboard.actors.agent.arguments import (
     wrong_names,
 )
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.state import AgentState, Answer
-from callboard.actors.agent.tasks import NO_CALLS, Background, Task, Wait, addresses, is_due, ordinal_of
+from callboard.actors.agent.open_calls import Answer, OpenCall, OpenCalls, drop, put
+from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.tasks import Background, Task, Wait, addresses, ordinal_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import CancelTask, Delegate
+from callboard.actors.protocol.messages import CancelTask
 
 OWN_CALLS = frozenset({prompts.TASK_WAIT, prompts.TASK_CANCEL})
 """The tools that an agent answers without a port or the supervisor."""
 
 
-def open_waits(
-    state: AgentState,
-    uses: tuple[ToolUse, ...],
-    own: Sequence[int],
-    requests: Sequence[Post],
-    answers: IntMap[Answer],
-) -> tuple[Background, list[Post], IntMap[Answer]]:
-    """Open the waiting calls of a reply. Return the tasks and waits, the posts, and the answers so far.
+def open_waits(state: AgentState, own: list[OpenCall]) -> tuple[AgentState, list[Post]]:
+    """Open the waiting calls of a reply, whose other calls are open. Return the state, and the posts.
 
-    own: the indexes of the reply's calls of `OWN_CALLS`. requests: what its other calls have become.
-    answers: those of the reply so far.
+    own: the calls of `OWN_CALLS`.
     """
-    starting = _starting(requests)
-    if not len(own) + starting.size:
-        return state.background, [], answers
-    background = replace(state.background, starting=starting, waits=IntMap())
     posts: list[Post] = []
     for call in own:
-        wait = _wait_of(state, background, uses[call])
+        wait = _wait_of(state, call.use)
         if isinstance(wait, str):
-            answers = answers.put(call, _answer(uses[call], wait, is_error=True))
-        elif is_due(wait, background):
-            text = prompts.waited(addresses(state.address, background))
-            answers = answers.put(call, _answer(uses[call], text))
+            state = _with_answer(state, call, wait, is_error=True)
+            continue
+        call = replace(call, stage="wait", wait=wait)
+        if is_due(state.calls, wait):
+            state = _with_answer(state, call, prompts.waited(addresses(state.address, state.background)))
         else:
-            background = replace(background, waits=background.waits.put(call, wait))
+            state = replace(state, calls=put(state.calls, call))
             posts += _cancels(wait)
-    return background, posts, answers
+    return state, posts
 
 
-def _starting(requests: Sequence[Post]) -> IntMap[bool]:
-    """Return the calls that start a task."""
-    starting = NO_CALLS
-    for post in requests:
-        if isinstance(post.body, Delegate) and post.body.mode == "background":
-            starting = starting.put(post.body.call, True)
-    return starting
+def is_due(calls: OpenCalls, wait: Wait) -> bool:
+    """Return True if no task is left that a call waits for."""
+    return not wait.left.size and not (wait.is_every and _is_starting(calls))
 
 
-def _answer(use: ToolUse, text: str, *, is_error: bool = False) -> Answer:
-    return Answer(tool_result(use.id, text_json(text), is_error))
+def _is_starting(calls: OpenCalls) -> bool:
+    """Return True if a call of the last reply is to start a task, and has no answer."""
+    return any(call.stage == "start" for call in calls.open.values())
 
 
-def _wait_of(state: AgentState, background: Background, use: ToolUse) -> Wait | str:
+def _with_answer(state: AgentState, call: OpenCall, text: str, *, is_error: bool = False) -> AgentState:
+    """Answer a call that the agent has kept open itself, or has not opened."""
+    calls, answer = drop(state.calls, call), Answer(tool_result(call.use.id, text_json(text), is_error))
+    return replace(state, calls=replace(calls, answers=calls.answers.put(call.call, answer)))
+
+
+def _wait_of(state: AgentState, use: ToolUse) -> Wait | str:
     """Return the wait that a call opens, or the error that answers it."""
-    address, is_cancel = state.address, use.name == prompts.TASK_CANCEL
+    address, background, is_cancel = state.address, state.background, use.name == prompts.TASK_CANCEL
     known = TASK_CANCEL_NAMES if is_cancel else TASK_WAIT_NAMES
     if refusal := wrong_names(state.rules, use.name, use.input, known):
         return refusal
@@ -118,27 +110,24 @@ def _cancels(wait: Wait) -> list[Post]:
     return [Post(SUPERVISOR, CancelTask(task.turn, task.call)) for task in wait.left.values()]
 
 
+def waits_of(calls: OpenCalls) -> list[tuple[OpenCall, Wait]]:
+    """Return the open calls that wait for tasks, each with its wait."""
+    return [(call, call.wait) for call in calls.open.values() if call.wait is not None]
+
+
 def waits_size(state: AgentState) -> int:
     """Return the most bytes that the answers to the open waiting calls can have."""
-    waits = state.background.waits
-    if not waits.size:
+    waits = waits_of(state.calls)
+    if not waits:
         return 0
     text = text_json(prompts.waited(addresses(state.address, state.background)))
-    return sum(len(tool_result(state.uses[call].id, text, is_error=False)) for call, _ in waits.items())
+    return sum(len(tool_result(call.use.id, text, is_error=False)) for call, _ in waits)
 
 
-def answer_waits(state: AgentState, due: Sequence[int]) -> AgentState:
-    """Answer these waiting calls."""
-    if not due:
+def answer_waits(state: AgentState, due: list[OpenCall]) -> AgentState:
+    """Answer these waiting calls, unless the agent is ending."""
+    if state.phase != "acting":
         return state
-    waits, answers = state.background.waits, state.answers
-    text = prompts.waited(addresses(state.address, state.background))
     for call in due:
-        waits = waits.drop(call)
-        answers = answers.put(call, _answer(state.uses[call], text))
-    return replace(
-        state,
-        answers=answers,
-        unanswered=state.unanswered - len(due),
-        background=replace(state.background, waits=waits),
-    )
+        state = _with_answer(state, call, prompts.waited(addresses(state.address, state.background)))
+    return state

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_ar
 import msgspec
 
 from callboard.actors.protocol.immutable import Part
+from callboard.actors.protocol.near_names import near_or_all
 
 Count: TypeAlias = int | None
 Dollars: TypeAlias = float
@@ -48,11 +49,8 @@ class _NamedFields(msgspec.StructMeta):
     def __call__(cls, *values: Any, **named: Any) -> Any:
         unknown = next((name for name in named if name not in cls.__struct_fields__), None)
         if unknown is not None:
-            import difflib
-
-            near = difflib.get_close_matches(unknown, cls.__struct_fields__, 1)
-            said = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(cls.__struct_fields__)}"
-            raise TypeError(f"{cls.__name__} has no limit {unknown!r}; {said}")
+            near = near_or_all(unknown, cls.__struct_fields__)
+            raise TypeError(f"{cls.__name__} has no limit {unknown!r}{near}")
         return super().__call__(*values, **named)
 
 
@@ -64,11 +62,11 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     """
 
     max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None
-    max_iterations: Annotated[Count, Bound("turns, or a program's questions; of the host per ask", 30)] = None
-    max_children: Annotated[Count, Bound("copies of one turn; of a program, live ones", 32, True)] = None
-    max_agents: Annotated[Count, Bound("agents of one session, the host included", 1_000)] = None
+    max_iterations: Annotated[Count, Bound("turns or questions of a program; of a host, per ask", 30)] = None
+    max_children: Annotated[Count, Bound("copies in one turn; for a program, live copies", 32, True)] = None
+    max_agents: Annotated[Count, Bound("agents of one session, including the host", 1_000)] = None
     max_parallel_calls: Annotated[Count, Bound("model calls in flight in one session", 64)] = None
-    max_report_attempts: Annotated[Count, Bound("reports of one agent that may be invalid", 5)] = None
+    max_report_attempts: Annotated[Count, Bound("invalid reports of one agent", 5)] = None
     max_model_attempts: Annotated[Count, Bound("attempts of one model call", 6)] = None
     tokens: Annotated[Count, Bound("tokens of a subtree: input, output, cache", None, True, "scope")] = None
     cost_usd: Annotated[Amount, Bound("US dollars of a subtree; needs prices", None, True, "scope")] = None
@@ -82,7 +80,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     max_result_chars: Annotated[Count, Bound("bytes of a sub-agent's answer for its parent", 8_000)] = None
     max_tool_calls: Annotated[Count, Bound("calls of one reply; further ones are errors", 128)] = None
     max_parallel_tools: Annotated[Count, Bound("tools of one agent that run at a time", 32)] = None
-    max_steps: Annotated[Count, Bound("steps of one program; of the host per ask", 10_000)] = None
+    max_steps: Annotated[Count, Bound("steps of one program; for the host, per ask", 10_000)] = None
 
     def __post_init__(self) -> None:
         for name, lowest, is_whole in _CHECKS:

@@ -136,11 +136,11 @@ class Prices(Rates, frozen=True):
             raise ValueError(f"each PriceTier begins above more tokens than the last, not above {starts}")
 
     def rates_at(self, prompt_tokens: int) -> Rates:
-        """Return the prices of a call whose prompt has so many tokens."""
+        """Return the prices of a call whose prompt has this many tokens."""
         return self.reached(prompt_tokens)[-1] if self.tiers else self
 
     def reached(self, prompt_tokens: int) -> tuple[Rates, ...]:
-        """Return the prices that a call with a prompt of at most so many tokens can have."""
+        """Return the prices that a call with a prompt of at most this many tokens can have."""
         return (self, *(one for one in self.tiers if one.above_tokens < prompt_tokens))
 
 
@@ -150,8 +150,8 @@ class ModelSpec(Part, frozen=True):
     name: by which the runtime finds it. max_tokens: the most that one answer may have.
     params: further parameters of a call, a JSON object. prices: None if they are unknown. inline_tools: True
     if a conversation may hold messages that change the tools.
-    kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents inherit the
-    model that it would have inherited itself.
+    kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents do not inherit
+    it.
     origin: of the messages that it answers with, None for a model that its name tells from all others.
     checks_usage: True if the service's count of a prompt is used only if it is plausible. overhead_tokens:
     the most that it adds to each prompt. image_tokens, file_tokens: the most of one image or file, 0 if that
@@ -181,7 +181,7 @@ class ModelSpec(Part, frozen=True):
 
     @property
     def unpriced(self) -> str:
-        """Return the name of the first of these models without known prices; empty if all have some."""
+        """Return the name of the first of these models without known prices; empty if all have prices."""
         if self.is_program:
             return ""
         return next((one.name for one in self.all_specs if one.prices is None), "")
@@ -212,7 +212,8 @@ class Profile(Part, frozen=True):
     background: True if it may delegate work that runs while it goes on. on_finish: `wait` if its last word
     waits for the ends of that work, `cancel` if it ends that work.
     turns: `all` if a turn waits for all calls of the reply before it, `any` if for one call, as a program's.
-    models: the models that a program may ask by name, beside the one that it inherits.
+    models: the models that a program may ask by name, beside its default one.
+    default_model: of a program's questions and of its sub-agents; None for the one that it inherits.
     lossy: True if a block that a model's service cannot take is replaced by a text; False if the call fails.
     permissions: of the agent and of those below it.
     input_schema: of its input, without the preset fields; null if its input is a prompt. input_type: the name
@@ -249,6 +250,7 @@ class Profile(Part, frozen=True):
     unavailable: str = ""
     model_reason: str = ""
     context_in: ContextPlace = "message"
+    default_model: ModelSpec | None = None
 
     @property
     def has_contract(self) -> bool:
@@ -275,8 +277,9 @@ class Profile(Part, frozen=True):
         return self.model or inherited
 
     def model_below(self, inherited: ModelSpec) -> ModelSpec:
-        """Return the model that its sub-agents inherit: a program hands down the one that it inherits."""
-        return inherited if self.model is None or self.model.is_program else self.model
+        """Return the model that its sub-agents inherit: of a program, that of its questions."""
+        own = self.default_model if self.model is not None and self.model.is_program else self.model
+        return own or inherited
 
 
 @lru_cache(maxsize=1_024)

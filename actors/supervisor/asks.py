@@ -22,6 +22,7 @@ from callboard.actors.supervisor.contracts import roster_of
 from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
 from callboard.actors.supervisor.latching import bounds_questions
+from callboard.actors.supervisor.resolving import CHECKED_AGAIN_SINCE
 from callboard.actors.supervisor.rights import model_refusal
 from callboard.actors.supervisor.state import (
     Agents,
@@ -113,7 +114,7 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
 
 def _why_refused(state: SupervisorState, ask: Ask) -> str:
     """Return the reason to refuse an ask, in words for the client, or '' if it may start."""
-    return _why_not_ready(state) or _why_not_priced(state, ask) or _why_not_permitted(state)
+    return _why_not_ready(state) or _why_not_priced(state, ask.limits) or _why_not_permitted(state)
 
 
 def _why_not_ready(state: SupervisorState) -> str:
@@ -125,15 +126,17 @@ def _why_not_ready(state: SupervisorState) -> str:
         return "the session is not open"
     if state.live:
         return f"agents of an earlier ask have not stopped yet ({state.live})"
-    if state.host_name not in state.profiles:
-        return f"there is no agent '{state.host_name}'"
-    return ""
+    return _why_not_there(state)
 
 
-def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
+def _why_not_there(state: SupervisorState) -> str:
+    return "" if state.host_name in state.profiles else f"there is no agent '{state.host_name}'"
+
+
+def _why_not_priced(state: SupervisorState, asked: Limits) -> str:
     profile = state.profiles[state.host_name][0]
     model = profile.own_model(state.model)
-    is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, ask.limits))
+    is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, asked))
     if is_costed and model.unpriced:
         return f"a cost limit applies and the prices of {model.unpriced} are not known"
     return ""
@@ -143,6 +146,19 @@ def _why_not_permitted(state: SupervisorState) -> str:
     profile = state.profiles[state.host_name][0]
     model = profile.own_model(state.model)
     return model_refusal(own_layers(state.permissions, profile.name, profile.permissions), model)
+
+
+def begin_checked(work: UnitOfWork) -> None:
+    """Begin the host once the schema of its ask is accepted, unless a resume has made it unfit meanwhile."""
+    ask, state = work.state.ask, work.state
+    assert ask is not None
+    refusal = _why_not_there(state)
+    if not refusal and state.rules >= CHECKED_AGAIN_SINCE:
+        refusal = _why_not_priced(state, ask.own) or _why_not_permitted(state)
+    if refusal:
+        end_delegation(work, CLIENT, ask.delegation, "denied", detail=refusal)
+    else:
+        begin_host(work)
 
 
 def begin_host(work: UnitOfWork) -> None:

@@ -5,11 +5,12 @@ before the call and replaced by the usage when the answer is settled, so that th
 cannot overshoot it together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol.money import MONEY_SINCE, in_dollars
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.supervisor.reserve import NO_RESERVE, add, subtract
 from callboard.actors.supervisor.state import Record
@@ -76,20 +77,37 @@ def kept_above(ancestry: list[Record]) -> Iterator[tuple[Record, Need]]:
         yield record, kept
 
 
-def shortage(ancestry: list[Record], need: Need, place: int) -> str:
-    """Say what a call needs and what the scope at this place has left, if the call can never fit there."""
+def shortage(ancestry: list[Record], need: Need, place: int, rules: int) -> str:
+    """Say what a call needs and what the scope at this place has left, if the call can never fit there.
+
+    rules: of the session.
+    """
     record, kept = ancestry[place], NOTHING
     for above in ancestry[place:-1]:
         kept = add(kept, above.kept.total)
     budget, spent = record.budget, record.spent
     if budget.tokens is not None and spent.tokens + need.tokens + kept.tokens > budget.tokens:
-        return _shortage(need.tokens, kept.tokens, spent.tokens, budget.tokens, "{:,} tokens")
-    limit, unit = budget.micro_usd or 0, "{:,} millionths of a US dollar"
-    return _shortage(need.micro_usd, kept.micro_usd, spent.micro_usd, limit, unit)
+        return _shortage(need.tokens, kept.tokens, spent.tokens, budget.tokens, _tokens)
+    limit = budget.micro_usd or 0
+    if rules < MONEY_SINCE:
+        return _shortage(need.micro_usd, kept.micro_usd, spent.micro_usd, limit, _millionths)
+    beside = f" beside {in_dollars(kept.micro_usd)} for closing turns" if kept.micro_usd else ""
+    left = in_dollars(max(0, limit - spent.micro_usd))
+    return (
+        f"it needs up to {in_dollars(need.micro_usd)}{beside}; {left} is left, "
+        f"{in_dollars(spent.micro_usd)} of {in_dollars(limit)} is spent"
+    )
 
 
-def _shortage(need: int, kept: int, spent: int, limit: int, form: str) -> str:
-    amount = form.format
+def _tokens(count: int) -> str:
+    return f"{count:,} tokens"
+
+
+def _millionths(micro_usd: int) -> str:
+    return f"{micro_usd:,} millionths of a US dollar"
+
+
+def _shortage(need: int, kept: int, spent: int, limit: int, amount: Callable[[int], str]) -> str:
     beside = f" beside {amount(kept)} for closing turns" if kept else ""
     left = amount(max(0, limit - spent))
     return f"it needs up to {amount(need)}{beside}; {left} are left, {spent:,} of {limit:,} are spent"

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.messages import Wake, Woken
 from callboard.actors.supervisor.delegating import has_place, start
-from callboard.actors.supervisor.resolving import profiles_of
+from callboard.actors.supervisor.ending import end_delegation
+from callboard.actors.supervisor.resolving import Denial, resolve_again
 from callboard.actors.supervisor.state import NO_BOOKS, Record, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -23,12 +24,16 @@ def serve_lines(work: UnitOfWork, addresses: Iterable[str]) -> None:
     for address in addresses:
         while (found := _next_in_line(work, address)) is not None:
             key, seq = found
-            record, delegation = work.record(address), work.delegation(address, key)
-            assert record is not None
-            books = record.program or NO_BOOKS
+            ancestry, delegation = work.ancestry(address), work.delegation(address, key)
+            assert ancestry is not None
+            assert delegation is not None
+            profiles = resolve_again(work.state, ancestry, delegation)
+            if isinstance(profiles, Denial):
+                end_delegation(work, address, delegation, profiles.kind, detail=profiles.detail)
+                continue
+            books = ancestry[-1].program or NO_BOOKS
             work.update_record(address, program=replace(books, line=books.line.drop(key)))
-            if delegation is not None and delegation.request is not None:
-                start(work, address, delegation, profiles_of(work.state, delegation.request), seq)
+            start(work, address, delegation, profiles, seq)
 
 
 def _next_in_line(work: UnitOfWork, address: str) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.actors.supervisor.asks import begin_host
+from callboard.actors.supervisor.asks import begin_checked
 from callboard.actors.supervisor.contexts import begin_if_ready
 from callboard.actors.supervisor.delegating import ask_schema
 from callboard.actors.supervisor.ending import end_delegation, fail_if_over, judge_late, win
@@ -103,7 +103,7 @@ def _begin_or_refuse(work: UnitOfWork, parent: str, delegation: Delegation, chec
         detail = f"the output schema was refused: {why or 'it could not be checked'}"
         end_delegation(work, parent, delegation, "denied", detail=detail)
     elif parent == CLIENT:
-        begin_host(work)
+        begin_checked(work)
     else:
         begin_if_ready(work, parent, delegation)
 

@@ -10,9 +10,12 @@ Rules
   - A program's delegation over max_children stands in line. One that could never fit would stand there
     forever, so it is denied.
   - The racers of a delegation are allowed as a whole or denied as a whole.
+  - A resume may change the agents while a delegation waits: for a check, for a context, or in line. So its
+    names become profiles again when it goes on (`resolve_again`), and one whose agents are gone, or may not
+    begin as they are now, ends with the reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,16 +23,20 @@ import msgspec
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.money import MONEY_SINCE, in_dollars
 from callboard.actors.protocol.profiles import Profile, read_profile
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import is_limited, kept_above
 from callboard.actors.supervisor.reserve import add
 from callboard.actors.supervisor.reserving import bytes_of_result, need_of
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal
-from callboard.actors.supervisor.state import Record, SupervisorState
+from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 
 NAMED_SINCE: Final = 2
 """The rules of a session from which on the error for an unknown agent names those that there are."""
+
+CHECKED_AGAIN_SINCE: Final = 2
+"""The rules of a session from which on an agent that has changed is checked again before it begins."""
 
 _NAMES_TOLD: Final = 20
 
@@ -59,6 +66,9 @@ class Denial(NamedTuple):
     kind: OutcomeKind
     detail: str
     scope: int = 0
+
+
+Check: TypeAlias = Callable[[SupervisorState, list[Record], Wanted], Denial | None]
 
 
 def resolve(state: SupervisorState, ancestry: list[Record], request: Delegate) -> Wanted | Denial:
@@ -100,9 +110,30 @@ def profiles_of(state: SupervisorState, request: Delegate) -> Profiles:
     return tuple(state.profiles[name] for name in request.profiles)
 
 
-def why_denied(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
-    """Return the first objection to a delegation; None allows it."""
-    for check in CHECKS:
+def resolve_again(
+    state: SupervisorState, ancestry: list[Record], delegation: Delegation
+) -> Profiles | Denial:
+    """Return the agents of a delegation that has waited, or the reason for which it cannot begin any more.
+
+    ancestry: from the host down to the parent.
+    """
+    request = delegation.request
+    assert request is not None
+    if request.implicit == NULL:
+        for name in request.profiles:
+            # Under all rules: no log has another decision here, since the supervisor could not decide.
+            if name not in state.profiles:
+                return Denial("unavailable", f"agent '{name}' is gone: the session was resumed without it")
+    wanted = Wanted(request, profiles_of(state, request), delegation.room, NOTHING)
+    checks = CHECKS_OF_PROFILES if state.rules >= CHECKED_AGAIN_SINCE else ()
+    return why_denied(state, ancestry, wanted, checks) or wanted.profiles
+
+
+def why_denied(
+    state: SupervisorState, ancestry: list[Record], wanted: Wanted, checks: Iterable[Check] | None = None
+) -> Denial | None:
+    """Return the first objection to a delegation; None allows it. checks: None for all of them."""
+    for check in CHECKS if checks is None else checks:
         if denial := check(state, ancestry, wanted):
             return denial
     return None
@@ -152,19 +183,30 @@ def _over_budget(state: SupervisorState, ancestry: list[Record], wanted: Wanted)
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
         if budget.tokens is not None and spent.tokens + need.tokens >= budget.tokens:
             amounts = spent.tokens, budget.tokens, turn.tokens, results.tokens, above.tokens
-            return Denial("budget", _nothing_left(record.address, "tokens", amounts), record.depth)
+            return Denial("budget", _nothing_left(record.address, amounts, "tokens are"), record.depth)
         if budget.micro_usd is not None and spent.micro_usd + need.micro_usd > budget.micro_usd:
             amounts = spent.micro_usd, budget.micro_usd, turn.micro_usd, results.micro_usd, above.micro_usd
-            return Denial("budget", _nothing_left(record.address, "micro-dollars", amounts), record.depth)
+            unit, form = ("micro-dollars are", _counted) if state.rules < MONEY_SINCE else ("is", in_dollars)
+            return Denial("budget", _nothing_left(record.address, amounts, unit, form), record.depth)
     return None
 
 
-def _nothing_left(address: str, unit: str, amounts: tuple[int, int, int, int, int]) -> str:
+def _counted(amount: int) -> str:
+    return f"{amount:,}"
+
+
+def _nothing_left(
+    address: str,
+    amounts: tuple[int, int, int, int, int],
+    unit: str,
+    form: Callable[[int], str] = _counted,
+) -> str:
     spent, limit, turn, results, above = amounts
-    beside = f", closing turns above it up to {above:,}" if above else ""
+    beside = f", closing turns above it up to {form(above)}" if above else ""
     return (
-        f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
-        f"the next turn needs up to {turn:,}, and the results of its delegations up to {results:,}{beside}"
+        f"the budget of {address} leaves nothing for a sub-agent: "
+        f"{form(spent)} of {form(limit)} {unit} spent, the next turn needs up to {form(turn)}, "
+        f"and the results of its delegations up to {form(results)}{beside}"
     )
 
 
@@ -194,7 +236,10 @@ def _forbidden(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -
     return None
 
 
-CHECKS: Final[tuple[Callable[[SupervisorState, list[Record], Wanted], Denial | None], ...]] = (
+CHECKS_OF_PROFILES: Final[tuple[Check, ...]] = (_unfit, _unpriced, _forbidden)
+"""The checks that another definition of an agent may fail."""
+
+CHECKS: Final[tuple[Check, ...]] = (
     _too_many_agents,
     _too_many_children,
     _unfit,

@@ -17,6 +17,7 @@ from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.admission import wake_next
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
+from callboard.actors.supervisor.resolving import CHECKED_AGAIN_SINCE
 from callboard.actors.supervisor.state import Agents, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -56,6 +57,8 @@ def _replace_agents(work: UnitOfWork, resumed: Resumed) -> None:
     else:
         work.update_session(later=None)
         take_agents(work, agents)
+        if work.state.rules >= CHECKED_AGAIN_SINCE and _is_waiting(work):
+            _bound(work, work.state.limits)
 
 
 def _changed(state: SupervisorState, resumed: Resumed) -> Agents | None:
@@ -74,14 +77,29 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
     ask, host = work.state.ask, work.record(HOST)
     if ask is None:
         return
-    own = narrow(limits, work.state.profiles[work.state.host_name][0].limits)
+    own = narrow(limits, _limits_of_host(work))
     ask = replace(ask, limits=narrow(own, ask.own))
     work.update_session(ask=ask)
-    if host is not None and not ask.delegation.is_checking:
+    if host is not None and not _is_waiting(work):
         work.update_record(HOST, limits=ask.limits, budget=host_budget(own, ask.own, ask.before))
         if work.state.rules >= LOOKED_AT_SINCE:
             wake_next(work, HOST)
             work.free_places(HOST, 0)
+
+
+def _is_waiting(work: UnitOfWork) -> bool:
+    """Return True if the running ask waits for the check of its schema, so that its host has not begun."""
+    ask = work.state.ask
+    return ask is not None and ask.delegation.is_checking
+
+
+def _limits_of_host(work: UnitOfWork) -> Limits:
+    """Return the limits in the profile of the host that works on the running ask, or will."""
+    host, state = work.record(HOST), work.state
+    if host is not None and state.rules >= CHECKED_AGAIN_SINCE and not _is_waiting(work):
+        return host.profile.limits
+    known = state.profiles.get(state.host_name)
+    return known[0].limits if known is not None else Limits()
 
 
 def _extend(work: UnitOfWork, by_ms: int) -> None:

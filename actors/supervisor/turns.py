@@ -204,7 +204,7 @@ def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, whe
         return
     scope = f"the budget of {where}" if where != address else "its budget"
     place = depth_of(where)
-    why = budgets.shortage(ancestry, wanted.need, place)
+    why = budgets.shortage(ancestry, wanted.need, place, work.state.rules)
     latch(work, ancestry[:-1], place, f"the budget of {where} is too small for a turn of {address}: {why}")
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 

@@ -1,4 +1,4 @@
-"""`callboard approvals` and `callboard cancel`: what a person says to sessions of another process."""
+"""`callboard approvals`, `cancel` and `tell`: what a person says to sessions of another process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from callboard.replay.recording import Recording
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions, shown
-from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval
+from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval, TellAgent
 from callboard.runtime.sanitize import check_json
 
 
 @click.command("approvals")
 @click.option("--yes", metavar="ID", default="", help="Let this call run.")
 @click.option("--no", metavar="ID", default="", help="Refuse this call.")
-@click.option("--reuse", metavar="ID", default="", help="Give this call of a fork the recorded result.")
-@click.option("--always", is_flag=True, help="With --yes: later calls of this tool too.")
+@click.option("--reuse", metavar="ID", default="", help="Use the recorded result for this call of a fork.")
+@click.option("--always", is_flag=True, help="With --yes: also allow later calls of this tool.")
 @click.option("--values", metavar="JSON", default="", help="With --yes: the input that the call asks for.")
-@click.option("--note", metavar="TEXT", default="", help="A reason; the model reads it after a refusal.")
-@click.option("--by", metavar="NAME", default="", help="Who answers; the default is your user name.")
+@click.option("--note", metavar="TEXT", default="", help="A reason, which the model reads after a refusal.")
+@click.option("--by", metavar="NAME", default="", help="The person who answers; by default your user name.")
 @json_option
 @log_option
 @key_options
@@ -39,18 +39,18 @@ def approvals(
 ) -> int:
     """List the calls that wait for a person, or answer one.
 
-    If a process owns the log, the command talks with that process over its socket, and an answer counts at
-    once. If none does, the calls are read from the log, and an answer is appended to it; `callboard resume`
-    or the next `Runtime.resume` then delivers it. ID is SESSION#SEQ, as the list shows it.
+    If a process owns the log, the command talks to that process through its socket, and an answer takes
+    effect at once. If none does, the calls are read from the log, and an answer is appended to it, which
+    `callboard resume` or the next `Runtime.resume` then delivers. ID is SESSION#SEQ, as the list shows it.
 
-    A call that asks for input shows its form, and goes on with --values. A URL is shown, never opened: visit
-    it, then answer with --yes.
+    A call that asks for input shows its form, and continues with --values. A URL is shown but never opened:
+    visit it, then answer with --yes.
 
     A fork with `--effects ask` lists its calls of tools with an effect that have no recorded result. If the
-    recording has the result of the same call in another turn, --reuse gives that.
+    recording has a result of the same call in another turn, --reuse uses it.
 
-    The first answer counts. For a call that was answered before, has expired or is no longer wanted, the
-    exit code is 1.
+    The first answer counts. For a call that has already been answered, has expired or is no longer wanted,
+    the exit code is 1.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> in
     if as_json:
         emit_json({"id": wanted, "counted": is_first})
     if not is_first:
-        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+        talk(f"{wanted} has already been answered, has expired or is no longer wanted; nothing was changed")
     elif not was_live:
         session = safe_line(wanted.rpartition("#")[0])
         talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
@@ -170,8 +170,8 @@ async def _append(address: str, session: str, seq: int, answer: ApprovalAnswer) 
 def cancel(session: str, reason: str, log: str) -> int:
     """Cancel the running ask of a session, in the process that owns the log.
 
-    SESSION is the whole id. The command waits for the outcome. Without an owner nothing runs, and there is
-    nothing to cancel: the exit code is 3.
+    SESSION is the whole id. The command waits for the outcome. Without an owner nothing is running that could
+    be cancelled, and the exit code is 3.
 
     \b
     Examples:
@@ -182,4 +182,31 @@ def cancel(session: str, reason: str, log: str) -> int:
     except NoOwner:
         raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
+    return 0
+
+
+@click.command("tell")
+@click.argument("session")
+@click.argument("address")
+@click.argument("text")
+@log_option
+def tell(session: str, address: str, text: str, log: str) -> int:
+    """Send a message to a running agent, in the process that owns the log.
+
+    SESSION is the whole id, and ADDRESS names one agent: `host`, or `host.1` as `callboard tree` shows it.
+    The agent reads TEXT in its next request, and the command waits for that, at most 50 seconds. If there is
+    no such running agent, or it ends first, the exit code is 2. Without an owner no agent is running, and the
+    exit code is 3.
+
+    \b
+    Examples:
+      callboard tell 20260101-abc host "Leave the tests out."
+      callboard tell 20260101-abc host.2 "Look into docs/ first."
+    """
+    try:
+        turn = ask_owner(log, TellAgent(session, address, text), int)
+    except NoOwner:
+        raise Failure(f"no process that owns {log} listens, so no agent can be sent a message", 3) from None
+    name = safe_line(address, 80)
+    talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

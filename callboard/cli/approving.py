@@ -151,7 +151,7 @@ def _field_line(form: Form, name: str, field: Mapping[str, object]) -> str:
 def verdict(line: str, *, is_form: bool = False) -> ApprovalAnswer:
     """Read a typed line: yes, always, reuse, yes with other arguments, no, or the reason for a no.
 
-    is_form: the object is the values of a form. Raises InvalidPrompt for one that is no JSON object.
+    is_form: the object is the values of a form. Raises InvalidPrompt for one that is not a JSON object.
     """
     word, by = line.strip(), user_name()
     if word.lower() in _YES | _ALWAYS:

@@ -13,8 +13,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED, Failure, misused
-from callboard.cli.offline_child import Bind, CheckRuns, Describe, Described
-from callboard.cli.offline_process import OfflineProcess
+from callboard.cli.offline_process import Bind, CheckRuns, Describe, Described, OfflineProcess
 from callboard.replay.changed.agents_now import AgentsNow
 from callboard.replay.changed.compared import profile_name
 from callboard.replay.changed.result import ChangedReplay
@@ -65,7 +64,7 @@ def _agents_now(recording: Recording, child: OfflineProcess, timeout_s: float) -
 
 def _late(timeout_s: float) -> Any:
     raise Failure(
-        f"the process of the agents ended, or was not done within {timeout_s:g} s (--timeout)", FAILED
+        f"the process of the agents ended, or did not finish within {timeout_s:g} s (--timeout)", FAILED
     )
 
 

@@ -54,20 +54,20 @@ _HELP: Final = (
 def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
-    On a terminal, type a prompt: the answer streams in, its lines broken at words, and the tree of agents
-    is shown while the agent delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D
-    or /quit ends it, /help lists the rest. A line that you type while agents work goes to the host, which
-    reads it in its next request; if the host cannot hear it, it is kept as the next prompt, and the chat
-    says so.
+    On a terminal, type a prompt: the answer streams in, with its lines broken at words, and the tree of
+    agents is shown while the agent delegates. Ctrl-C during an ask leaves the session to `callboard resume`,
+    Ctrl-D or /quit ends it, and /help lists the rest. A line that you type while agents work is a message to
+    the host, which reads it in its next request; if the host can no longer read it, it is kept as the next
+    prompt, and the chat says so.
 
-    Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
-    exit code is 1 if any ask had no result.
+    Through a pipe, each line is an ask and each result goes to stdout; with --json, one JSON object per line.
+    The exit code is 1 if any ask had no result.
 
     \b
     Examples:
       callboard chat survey:host
-      callboard chat survey:host --model anthropic:claude-sonnet-5 --limit tokens=500k
-      printf 'Which files are here?\\nHow large are they?\\n' | callboard chat survey:host
+      callboard chat survey:host --model claude-sonnet-5 --limit tokens=500k
+      printf 'Which files are here?\\nHow large?\\n' | callboard chat survey:host
     """
     found, own = choose_model(setting.equipped(load_agent(agent)), model)
     runtime = setting.runtime(own)
@@ -285,7 +285,7 @@ class ChatView:
         """Drop the text of a reply that failed. The part on the screen stays, marked."""
         if self.transcript.reset():
             self._end_line()
-            talk("[the reply broke off]")
+            talk("[the reply was cut off]")
 
     def draw(self) -> None:
         """Show new text, or the tree while a sub-agent works."""

@@ -1,26 +1,34 @@
-"""`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?"""
+"""`callboard check-program`: does a changed program still repeat the recorded steps of live sessions?
+
+The programs of a recorded session, also those of sub-agents that ended long ago.
+"""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 import click
 import msgspec
 
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.conversation import message
 from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import DIVERGED, FAILED, refuse_if
 from callboard.cli.formats import counted
-from callboard.cli.offline_child import CheckRuns, Describe, Described
-from callboard.cli.offline_process import OfflineProcess
+from callboard.cli.offline_process import CheckRuns, Describe, Described, OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, percent_on, table, talk
-from callboard.cli.recorded_programs import recorded_programs, step_event
 from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
-from callboard.runtime.programs.checking import RunCheck
+from callboard.runtime.programs.checking import RecordedAgent, RunCheck, programs_of
+from callboard.runtime.programs.history import read_step
 
 _CODES: Final = {"diverged": DIVERGED, "missing": DIVERGED, "stopped": FAILED, "unreadable": FAILED}
 _SHOWN_FROM: Final = 10  # sessions, each of which may take its whole time
@@ -66,7 +74,7 @@ class _Place(NamedTuple):
 @session_argument
 @click.option("--with", "spec", metavar="MODULE:AGENT", required=True, help="The host agent as it is now.")
 @click.option("--unfinished", is_flag=True, help="Every session whose ask has no outcome yet.")
-@click.option("--all", "every", is_flag=True, help="Every session of the log, ended ones too.")
+@click.option("--all", "every", is_flag=True, help="Every session of the log, including ended ones.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -84,15 +92,15 @@ def check_program(
 ) -> int:
     """Check a changed program against the recorded steps of sessions, before it is deployed.
 
-    Each program of a session is executed again, step by step, with the answers and times that are in the log.
-    It must ask the same again: a session in which it does not would wait for its code when it goes on. Of an
-    unfinished session the runs that still go on are checked, of another one the last run of each program,
-    sub-agents too.
+    Each program of a session is executed again, step by step, with the answers and times in the log. It must
+    make the same calls again; a session in which it does not would wait for its code when it continues. For
+    an unfinished session, the runs in progress are checked; for any other, the last run of each program,
+    including sub-agents.
 
-    The programs run in a process of their own, without network and subprocesses. No model is called, no tool
+    The programs run in a separate process, without network and subprocesses. No model is called, no tool
     runs, and the log is only read. With --all and --unfinished, sessions of another host are left out.
 
-    Exit code 0 if each step is repeated, 5 if one is not, 1 if a session could not be checked.
+    The exit code is 0 if each step is repeated, 5 if one is not, and 1 if a session could not be checked.
 
     \b
     Examples:
@@ -101,7 +109,7 @@ def check_program(
       callboard check-program 2026 --with shop.py:host --json | jq '.runs[]'
     """
     is_sweep = unfinished or every
-    refuse_if(unfinished and every, "--all checks unfinished sessions, too: leave --unfinished out")
+    refuse_if(unfinished and every, "--all also checks unfinished sessions: leave --unfinished out")
     refuse_if(is_sweep and bool(session), "--all and --unfinished check many sessions: leave SESSION out")
     with open_reader(log) as reader, OfflineProcess(spec) as child:
         if not is_sweep:
@@ -191,3 +199,48 @@ def _emit_table(found: Sequence[_SessionCheck]) -> None:
     verb = "differ" if len(wrong) > 1 else "differs"
     said = f"{counted(len(found) - unknown, 'session')} checked, {len(wrong) or 'none'} {verb}"
     talk(f"{said}; {unknown} could not be checked" if unknown else said)
+
+
+def recorded_programs(recording: Recording, *, only_running: bool = False) -> list[RecordedAgent]:
+    """Return the programs of a session: those that run at its end, or the last run of each if none runs.
+
+    only_running: True for none if none runs. Raises CorruptLog, Diverged.
+    """
+    head = recording.head.seq
+    if not head:
+        return []
+    running = programs_of(recording.states(head), only_running=True)
+    return running if running or only_running else list(_last_runs(recording))
+
+
+def step_event(recording: Recording, address: str, step: int) -> int:
+    """Return the seq of the reply with a step of a program's last run; 0 if the log has no such step."""
+    found = 0
+    for event in recording.events_of(address, recording.head.seq):
+        body = event.body
+        if isinstance(body, ModelReplied) and body.status == "ok" and event.recipient == address:
+            found = event.seq if read_step(body.content).head.step == step else found
+    return found
+
+
+def _last_runs(recording: Recording) -> Iterator[RecordedAgent]:
+    """Yield the last run of each program. An agent that has ended keeps no conversation but in the log."""
+    begun: set[str] = set()
+    last: dict[str, Event] = {}
+    for event in recording.events:
+        if isinstance(event.body, Begin) and event.body.model.is_program:
+            begun.add(event.recipient)
+        elif isinstance(event.body, ModelReplied) and event.recipient in begun:
+            last[event.recipient] = event
+    for address, reply in last.items():
+        state = recording.state(reply.seq - 1, address)
+        if isinstance(state, AgentState) and state.prefix is not None:
+            messages = (*state.history.values(), *_said(reply.body))
+            yield RecordedAgent(address, state.prefix.profile.name, messages)
+
+
+def _said(reply: object) -> tuple[Json, ...]:
+    """Return the message of a reply; none for a call without an answer."""
+    if isinstance(reply, ModelReplied) and reply.status == "ok":
+        return (message("assistant", reply.content),)
+    return ()

@@ -57,7 +57,7 @@ def demo(path: str, log: str) -> int:
 def _host(folder: Path) -> Agent:
     if not folder.is_dir():
         raise MisuseError(
-            f"{safe_line(str(folder))} is no folder; give one with source code, or omit it for this one"
+            f"{safe_line(str(folder))} is not a folder; give one with source code, or omit it for this one"
         )
     try:
         return demo_host(folder)
@@ -99,7 +99,7 @@ def _next_steps(where: Path, outcome: Outcome) -> str:
     return f"""
 recorded in {where}; look at it, nothing is called again:
   callboard tree {name} {flag}
-  callboard replay {name} {flag}
+  callboard events {name} --step {flag}
   callboard verify {name} {flag}
   sqlite3 {where} "SELECT seq, sender, recipient, kind FROM log WHERE session = '{name}' LIMIT 20"
 write your own: see docs/guide.md; then `callboard run module:agent "..." --model NAME`"""

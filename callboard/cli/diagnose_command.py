@@ -27,17 +27,17 @@ _INDENT = 14  # the columns of a finding's mark and event
 def diagnose(session: str, log: str, as_json: bool) -> None:
     """Find what went wrong in a session.
 
-    Each cause is told once, with its event and the one next command that shows it.
+    Each cause is reported once, with its event and the next command, which shows it.
 
     Facts, marked `!`: asks that failed, failures below an ask that ended well, ends at limits, calls that an
-    agent refused by itself and that were never made good, loops (the same call with the same result three
-    times, and no effect in between), a task that was given again and again, calls whose effect is not known,
-    errors that a tool gave until the end, approvals with changed arguments, another model than asked for,
-    words that were not heard, late reports, lost prompt caches.
+    agent refused and that never succeeded later, loops (the same call with the same result three times, and
+    no effect in between), a task that was repeated several times, calls whose effect is unknown, errors that
+    a tool returned until the end, approvals with changed arguments, another model than the one that was
+    asked, messages that no agent read, late reports, lost prompt caches.
 
-    Guesses, marked `maybe`: words that came after the call they were about, a read before another agent's
-    write of the same thing, an empty value after an error, a report far from its siblings', a report that was
-    asked for and not used, a tool that always says the same. Every digest is checked on the way.
+    Guesses, marked `maybe`: messages that came after the call they were about, a read before another agent's
+    write of the same thing, an empty value after an error, a report that differs from those of its siblings,
+    a requested report that was not used, a tool that always returns the same. Every digest is checked.
 
     \b
     Examples:

@@ -24,16 +24,18 @@ _TITLES = ("first event that differs", "further events that differ")
 @click.argument("first", metavar="FIRST")
 @click.argument("second", metavar="SECOND")
 @full_option
-@click.option("--other-log", default="", metavar="FILE", help="The second session's log, if it is another.")
+@click.option(
+    "--other-log", default="", metavar="FILE", help="The second session's log, if it is another one."
+)
 @log_option
 @json_option
 def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json: bool) -> int:
     """Compare two sessions: their agents, their behaviour, their cost.
 
-    Events are paired by agent, turn, attempt and call, sub-agents by profile and prompt. Seqs, ids, times and
-    figures of usage are no differences. First come the changes of the agents' descriptions, then the first
-    event that differs, then the others, then the totals. SESSION#SEQ is a session as it was after that event.
-    The exit code is 5 if the sessions differ.
+    Events are paired by agent, turn, attempt and call, and sub-agents by profile and prompt. Seqs, ids, times
+    and usage figures do not count as differences. The output has the changes of the agents' definitions
+    first, then the first event that differs, then the others, then the totals. SESSION#SEQ is a session as it
+    was after that event. The exit code is 5 if the sessions differ.
 
     \b
     Examples:

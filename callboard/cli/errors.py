@@ -1,14 +1,13 @@
 """Exit codes, and the one line that names the error and the next step.
 
 0    ok
-1    failed: the outcome is not ok, the log cannot be used, the user's own module raised
-2    usage: arguments or a set-up that cannot work, such as a model without a key or an unknown provider;
-     nothing was recorded
+1    failed: the outcome is not ok, the log cannot be used, or the user's own module raised
+2    usage: arguments or settings that cannot work, such as a model without a key; nothing was recorded
 3    not found: a log, session, event, actor, module, agent or file
 4    corrupt log
 5    diverged: the code no longer does what the log says
 130  interrupted by Ctrl-C
-141  the reader of our output is gone
+141  the reader of the output has gone away
 """
 
 import traceback
@@ -71,7 +70,7 @@ class Failure(click.ClickException):
 
 
 class Left(Failure):
-    """The end of a command whose session goes on later; the line says how, and is no error."""
+    """The end of a command whose session goes on later; the line says how, and is not an error."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line."""

@@ -12,32 +12,35 @@ import click
 import msgspec
 from rich.text import Text
 
-from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.addresses import PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import SessionClosed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel
-from callboard.actors.session.place_names import call_name
 from callboard.cli.errors import refuse_if
+from callboard.cli.event_lines import emit_spans, event_json, lines_of
 from callboard.cli.folding import Folding
-from callboard.cli.formats import local_time, utc
-from callboard.cli.message_summary import summary_of
-from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
-from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
-from callboard.cli.recordings import find_place, open_reader
-from callboard.cli.span_lines import emit_spans
-from callboard.cli.terminal_escape import indented, safe_line
+from callboard.cli.options import (
+    check_option,
+    full_option,
+    json_option,
+    log_flag,
+    log_option,
+    session_argument,
+)
+from callboard.cli.output import emit_json, emit_lines, is_terminal, talk, width_of_stdout
+from callboard.cli.recordings import find_place, open_reader, open_recording
+from callboard.cli.terminal_escape import indented
 from callboard.replay.grouping import Span
+from callboard.replay.recording import Recording
 from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
+_STEPS_ALL: Final = "--step shows every event: leave --follow, --grouped, --kind, --actor and --full out"
 _PAGE: Final = 1_000
 _POLL_S: Final = 0.2
-_WIDE_FROM: Final = 110
-_ROUTE: Final = 20
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,10 @@ class Filter:
     is_flag=True,
     help="One line for each turn, call, delegation, report and message.",
 )
+@click.option("--step", is_flag=True, help="Step through with keys; off a terminal, print each step.")
 @full_option
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
+@check_option
 @log_option
 @json_option
 def events(
@@ -96,36 +101,71 @@ def events(
     kinds: tuple[str, ...],
     actors: tuple[str, ...],
     grouped: bool,
+    step: bool,
     full: bool,
     follow: bool,
+    check: bool,
     log: str,
     as_json: bool,
 ) -> None:
-    """List a session's events, one a line.
+    """List a session's events, one per line.
 
-    A line has the event's number, the local time, sender, recipient and kind, the event it answers, its call
-    as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the whole
-    message under `body` and the time in UTC. A terminal of less than 110 columns has no room for time, call
-    and the event that is answered. Every command takes SESSION#SEQ and SESSION#AGENT:TURN:CALL.
-    With --grouped a line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a timer
-    that fired, a context or a change of agents, from its first event to its last, with its outcome, how long
-    it took, its attempts, and the events between. SESSION#SEQ is the same as --from SEQ. --full shows each
-    message whole, below its line.
+    A line has the event's number, the local time, sender, recipient and kind, the event that it answers, its
+    call as AGENT:TURN:CALL, and a summary of the message. With --json each line is a JSON object with the
+    whole message under `body` and the time in UTC. A terminal with fewer than 110 columns has no room for the
+    time, the call and the answered event. Every command accepts SESSION#SEQ and SESSION#AGENT:TURN:CALL.
+    SESSION#SEQ is the same as --from SEQ. --full shows each message whole, below its line.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
     `tools`, `schema`, `clock`, `client`.
+
+    With --grouped each line is a turn, a call, a delegation, a report, a message to an agent, a cancel, a
+    timer that fired, a context or a change of agents, from its first event to its last, with its outcome, its
+    duration, its attempts, and the events between.
+
+    With --step each event is shown with its envelope, its message, the decision that posted it, the events
+    that answer it, and the state of its recipient afterwards, as the deciders compute it from the log. No
+    model is called and no tool runs. On a terminal, keys move through the events, starting at SESSION#SEQ or
+    --from N. Off a terminal, or with --json, the steps are printed one after the other, or only that of
+    SESSION#SEQ, whose JSON has the whole state. Digests are checked when all steps are printed, or with
+    --check.
+
+    \b
+    Keys of --step:
+      enter, n, space, down   next          p, up    back
+      12 enter                event 12      g, G     first, last
+      a, A                    next event of this actor, the last one before
+      d, D                    next delegation, the last one before
+      f, F                    next failure or refusal, the last one before
+      /                       search for a text
+      v                       last change of a field of the actor's state
+      b                       all of a long message
+      s                       all of the actor's state, as JSON
+      c                       the fields of the state that the event changed
+      r                       the request of the model call
+      w                       why: what the event was made of, and the way to it
+      q                       leave
 
     \b
     Examples:
       callboard events --from 10 --to 20
       callboard events 2026 --kind CallTool --kind ToolReturned --actor host.1
-      callboard events --json | jq -r 'select(.kind == "ModelReplied") | .body.usage'
+      callboard events --kind ModelReplied --json | jq .body.usage
       callboard events --grouped --actor host.1
       callboard events --follow
+      callboard events --step
+      callboard events 2026#12 --step | less
     """
     with open_reader(log) as reader:
         row, seq = find_place(reader, session)
     start = start if seq is None else max(start, seq)
+    if step:
+        refuse_if(follow or grouped or bool(kinds or actors or full), _STEPS_ALL)
+        last = upto if seq is None else min(seq, upto)
+        _step_through(open_recording(log, row.session_id)[0], start, last, is_checked=check, as_json=as_json)
+        return
+    if check:
+        open_recording(log, row.session_id)[0].check()
     wanted = Filter(start, upto, kinds_named(kinds), _actors(actors))
     if grouped:
         refuse_if(follow or bool(kinds), "--grouped shows whole calls: leave out --follow and --kind")
@@ -142,6 +182,25 @@ def events(
         else:
             _emit_lines((event for _, event in found), width, Folding(is_full=full))
             talk(places_of(row.session_id))
+
+
+def _step_through(recording: Recording, start: int, upto: int, *, is_checked: bool, as_json: bool) -> None:
+    """Step through a recording on a terminal, or print its steps. start: an event that exists."""
+    # Here: a list of events needs no deciders.
+    from callboard.cli.step_lines import emit_steps
+    from callboard.cli.stepper import Stepper
+
+    if start > 1:  # a session without events has no steps, which is fine
+        recording.event(start)
+    last = min(upto, recording.head.seq)
+    is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)
+    is_checked = is_checked or not (is_stepped or start > 1 or last < recording.head.seq)
+    if is_checked:
+        recording.check()
+    if is_stepped:
+        Stepper(recording, start).run()
+    else:
+        emit_steps(recording, start, last, is_checked=is_checked, as_json=as_json)
 
 
 def _emit_lines(events: Iterable[Event], width: int, fold: Folding) -> None:
@@ -177,54 +236,6 @@ def _rows(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: boo
             if not is_endless:
                 return
             time.sleep(_POLL_S)
-
-
-def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
-    """Return the event with its envelope."""
-    return {
-        "session": session_id,
-        "seq": stored.seq,
-        "at": utc(stored.at),
-        **attributes(stored, "sender", "recipient", "cause"),
-        "kind": event.kind,
-        "place": call_name(event),
-        "body": Json(stored.body),
-        "digest": stored.digest.hex(),
-    }
-
-
-def lines_of(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield each event as a line, the columns below each other. See `line_of`."""
-    widest = _ROUTE
-    for event in events:
-        widest = max(widest, len(_route(event)))
-        yield line_of(event, width, widest)
-
-
-def _route(event: Event) -> str:
-    return f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
-
-
-def line_of(event: Event, width: int, route_width: int = _ROUTE) -> Text:
-    """Return the event in one line. A narrow one leaves out time, cause and call, not the message."""
-    line = Text(f"{event.seq:>5}  ", style="bold")
-    if width >= _WIDE_FROM:
-        line.append(f"{local_time(event.at)}  ", style="not bold dim")
-    line.append(f"{_route(event):<{route_width}}  ", style="not bold")
-    line.append(f"{event.kind:<15}", style=f"not bold {style_of(event)}")
-    if width >= _WIDE_FROM:
-        line.append(f"  ←{event.cause:<5}" if event.cause else " " * 8, style="not bold dim")
-        line.append(f"  {call_name(event):<10}", style="not bold")
-    line.append(f"  {summary_of(event.body)}", style="not bold")
-    line.rstrip()
-    return line
-
-
-def style_of(event: Event) -> str:
-    """Return the colour of an event; ports, clients, the supervisor and agents differ."""
-    if event.sender in PORTS:
-        return "green" if event.sender != CLIENT else "magenta"
-    return "cyan" if event.sender == SUPERVISOR else "blue"
 
 
 def places_of(session_id: str) -> str:

@@ -67,7 +67,7 @@ class Job(NamedTuple):
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
-    help="Stop after this time. An example found at the end gets one second more to be made small.",
+    help="Stop after this time. An example found at the end gets one more second to be made small.",
 )
 @click.option(
     "--seed",
@@ -133,10 +133,10 @@ def explore(
     returns (make_world, monitors). The module is found from the current folder; path/to/file.py:scenario
     works too. No model is called.
 
-    Each run is one order in which messages are handled and ports answer, with faults if the scenario has
-    any. A run that breaks a rule is made as small as possible and shown as a chart, with the command that
-    repeats it. The same seed repeats a campaign; with several jobs it does so only with --keep-going,
-    because the campaign stops at the first example that any job reports.
+    Each run is one order in which messages are handled and ports answer, with faults if the scenario has any.
+    A run that breaks a rule is made as small as possible and shown as a chart, with the command that repeats
+    it. The same seed repeats a campaign; with several jobs this holds only with --keep-going, because the
+    campaign otherwise stops at the first example that any job reports.
 
     Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign and shows its results so far.
 
@@ -315,4 +315,4 @@ def _save(job: Job, text: str, path: str) -> None:
     assert job.subject.session is not None
     name = f"explored-{sha256(text.encode()).hexdigest()[:8]}"
     job.subject.session.simulate(text).save(path, name)
-    talk(f"recorded as session {name}; callboard replay {name} --log {shlex.quote(path)}")
+    talk(f"recorded as session {name}; callboard events {name} --step --log {shlex.quote(path)}")

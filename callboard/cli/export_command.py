@@ -1,7 +1,10 @@
-"""`callboard export`: sessions to keep, to send, or to read with other programs."""
+"""`callboard export` and `import`: sessions to keep, to send, to read elsewhere, or to take in."""
 
+import asyncio
+import contextlib
 import re
 import sys
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import click
@@ -10,11 +13,13 @@ from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import beside_option, log_option, session_argument
 from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
+from callboard.cli.recordings import beside_source, find_place, key_options, keyed_log, log_keys, open_reader
+from callboard.replay.exports.importing import Importing
+from callboard.replay.exports.parsing import ExportReader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
 from callboard.runtime.log.forks import parents_first
-from callboard.runtime.log.protocol import LogReader
+from callboard.runtime.log.protocol import EventLog, LogReader
 from callboard.runtime.log.reading import file_of
 
 
@@ -32,6 +37,7 @@ from callboard.runtime.log.reading import file_of
 @click.option("--parsed", is_flag=True, help="jsonl: bodies as objects, so that digests cannot be computed.")
 @click.option("--with", "agent", metavar="MODULE:AGENT", default="", help="pytest: replay with these agents.")
 @beside_option
+@click.option("--content", is_flag=True, help="otlp: with prompts, answers, arguments and results, each cut.")
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists.")
 @log_option
@@ -43,39 +49,48 @@ def export_sessions(
     parsed: bool,
     agent: str,
     beside: str,
+    content: bool,
     output: str,
     force: bool,
     log: str,
 ) -> None:
     """Write sessions to a file, to keep or to send.
 
-    With --format db the result is a log in one file. It is whole even while another process writes its
-    origin, so use it to back a log up. A copy by other means lacks the events in FILE-wal and is refused.
+    With --format db the result is a log in one file. It is complete even while another process writes to the
+    original, so use it for backups. A copy made by other means lacks the events in FILE-wal and is refused.
 
-    With jsonl every event is a line, and its body is the text that the log has. So the digests can be
-    computed from the file, and `callboard import` puts it back into a log. With --parsed bodies are objects,
-    which suits jq. With json a session is one document. Digests are checked on the way, and a damaged session
-    is not exported. A copy of an encrypted log is encrypted; jsonl, json and html are not. With html a
-    session is one page for a browser, as `callboard ui` opens it; with --beside the page has two.
+    With jsonl every event is a line, and its body is the text in the log, so the digests can be computed from
+    the file and `callboard import` can put it back into a log. With --parsed bodies are objects, which suits
+    jq. With json a session is one document. Digests are checked, and a damaged session is not exported. A
+    copy of an encrypted log is encrypted; jsonl, json and html are not. With html a session is one page for a
+    browser, as `callboard ui` opens it; with --beside the page has two.
 
-    With pytest a session is a test that replays it strictly, and its recording beside it: commit both. With
-    scenario it is a Python file for `callboard explore`. docs/record-tests.md tells more.
+    With pytest a session is a test that replays it strictly, with its recording in a file beside it: commit
+    both. With scenario it is a Python file for `callboard explore`. docs/record-tests.md has the details.
+
+    With otlp the asks, agents, model calls and tool calls are spans, with the ids that a live runtime gives
+    them (docs/watch.md). Send the file to the /v1/traces of a collector.
 
     \b
     Examples:
       callboard export 2026 -o session.jsonl
-      callboard export --parsed | jq 'select(.kind == "ModelReplied") | .body.usage'
+      callboard export --parsed | jq 'select(.kind == "CallTool") | .body'
       callboard export --all --format db -o backup.db
       callboard export 2026 --format html -o session.html
       callboard export 2026 --format pytest --with survey:host -o test_survey.py
       callboard export 2026 --format scenario -o scenario.py
+      callboard export --all --format otlp -o spans.json
     """
     refuse_if(is_all and session, "--all exports every session: leave SESSION out")
     _refuse_misfits(form, output, agent, beside, has_parsed=parsed)
+    refuse_if(
+        content and not EXPORTERS[form].takes_content,
+        f"--content is for otlp: {form} has all content, or none",
+    )
     target = _checked_target(output, log, force, EXPORTERS[form].beside) if output else None
     with open_reader(log) as reader:
         sources = [*_sources(reader, session, is_all=is_all, form=form), *beside_source(reader, beside)]
-        _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr)), target)
+        _write(form, Job(sources, is_all, parsed, agent, percent_on(sys.stderr), content), target)
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
 
@@ -133,3 +148,62 @@ def _checked_target(output: str, log: str, force: bool, beside: str = "") -> Pat
     refuse_if(target.exists() and not force, f"{target} exists already; --force writes over it")
     refuse_if(is_open, f"{target} is a log that is open, or was not closed; name another file")
     return target
+
+
+@click.command("import")
+@click.argument("file")
+@log_option
+@key_options
+def import_file(file: str, log: str) -> None:
+    """Put exported sessions into a log after checking their digests.
+
+    FILE is what `callboard export` writes as jsonl, without --parsed; `-` is stdin. A session keeps its id
+    and therefore its digests, so a session that is already in the log is refused. Digests that were computed
+    with a key need that key: --key-file.
+
+    Either every session of the file is imported or the log stays unchanged: one changed line, or any other
+    failure, stops the whole import. If its process is killed, repeat the import to complete it.
+
+    \b
+    Examples:
+      callboard import session.jsonl
+      ssh host callboard export 2026 | callboard import - --log here.db
+    """
+    try:
+        with click.open_file(file, "rb") as stream:
+            sessions, events = _import(stream, "stdin" if file == "-" else file, log)
+    except IsADirectoryError:
+        raise misused(f"{file} is a folder; name a file that `callboard export` wrote") from None
+    except OSError as error:
+        raise not_found(f"{file} cannot be read: {error.strerror}") from None
+    talk(f"{counted(sessions, 'session')}, {counted(events, 'event')} imported into {log}")
+
+
+def _import(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
+    """Import into a log file, which is made if it does not exist, and removed again if that fails."""
+    path = file_of(address)
+    is_new = not path.exists()
+    try:
+        return asyncio.run(_import_write(lines, where, address))
+    except BaseException:
+        if is_new:
+            for suffix in ("", "-wal", "-shm", ".lock"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        raise
+
+
+async def _import_write(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
+    async with opened_log(address) as log:
+        with ExportReader(lines, log_keys()[0], where) as reader:
+            return await Importing(log, percent_on(sys.stderr)).run(reader.items())
+
+
+@contextlib.asynccontextmanager
+async def opened_log(address: str) -> AsyncIterator[EventLog]:
+    """Own a log for a while."""
+    log = keyed_log(address)
+    await log.open()
+    try:
+        yield log
+    finally:
+        await log.close()

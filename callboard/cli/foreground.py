@@ -18,10 +18,9 @@ from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
-from callboard.cli.file_options import files_options
 from callboard.cli.live import diverted, watching
 from callboard.cli.loading import files_near
-from callboard.cli.options import log_flag, log_option
+from callboard.cli.options import files_options, log_flag, log_option
 from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
@@ -266,7 +265,7 @@ class Interrupts:
         if self.signal:
             self._leave(number)
         self.signal = number
-        talk(f"{self.lead}leaving, the work under way is recorded; press Ctrl-C again to leave at once")
+        talk(f"{self.lead}leaving; work in progress is recorded; press Ctrl-C again to leave at once")
         self._detaching = asyncio.ensure_future(self.session.detach())
 
     def how_to_go_on(self) -> str:

@@ -1,26 +1,36 @@
-"""`callboard fork`: go on from an event of a session, with something changed."""
+"""`callboard fork`: go on from an event of a session, with something changed.
+
+`callboard fork --n`: several forks with the same changes, beside the session that was forked.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 import click
 import msgspec
 
-from callboard.actors.protocol.endings import STATUS
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.endings import STATUS, OutcomeKind
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
 from callboard.actors.session.place_names import call_named, is_number
 from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.fork_base import Wanted, base_of
-from callboard.cli.fork_variants import Variant, emit_variants, variant_of
+from callboard.cli.formats import dollars, tokens
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
+from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import find_place, open_reader
-from callboard.cli.resume_command import changed_limits, with_recorded_model
+from callboard.cli.run_command import changed_limits, with_recorded_model
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.billing import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
@@ -30,6 +40,64 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 from callboard.runtime.sessions.session import Session
+
+_TEXT_CHARS = 40
+_HEADINGS = ("SESSION", "OUTCOME", "TURNS", "CALLED", "REUSED", "TOKENS", "BILLED", "COST", "TEXT")
+
+
+class Variant(NamedTuple):
+    """The figures of one fork, or of the session that was forked.
+
+    turns: replies of models in the whole session. called, reused: of those of the fork itself, the ones that
+    were made and the ones that were taken from the recording. used: of the whole session, recorded answers
+    included. billed: for the calls that were made.
+    """
+
+    session: str
+    outcome: OutcomeKind
+    text: str
+    turns: int
+    called: int
+    reused: int
+    used: Usage
+    billed: Usage
+
+
+def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
+    """Return the figures of a session."""
+    paid = billing(events)
+    bodies = [event.body for event in events]
+    replies = [body for body in bodies if isinstance(body, ModelReplied)]
+    turns = sum(reply.status == "ok" for reply in replies)
+    used = reduce(plus, (reply.usage or ZERO for reply in replies), ZERO)
+    ends = [body for body in bodies if isinstance(body, AskEnded)]
+    end = ends[-1] if ends else AskEnded("", "cancelled")
+    figures = (turns, paid.called, paid.reused, used, paid.billed)
+    return Variant(session_id, end.kind, end.text or bytes(end.value).decode(), *figures)
+
+
+def emit_variants(origin: Variant, found: Sequence[Variant], *, as_json: bool) -> None:
+    """Print a row for each fork, below the one of the session that was forked."""
+    if as_json:
+        emit_json({"origin": _json(origin), "forks": [_json(one) for one in found]})
+        return
+    emit_lines(table([_row(one) for one in (origin, *found)], _HEADINGS, right=range(2, 8)))
+
+
+def _row(one: Variant) -> tuple[str, ...]:
+    counts = (f"{one.turns:,}", f"{one.called:,}", f"{one.reused:,}")
+    sums = (tokens(one.used.tokens), tokens(one.billed.tokens), dollars(one.billed.micro_usd))
+    return (safe_line(one.session), one.outcome, *counts, *sums, safe_line(one.text, _TEXT_CHARS))
+
+
+def _json(one: Variant) -> dict[str, object]:
+    sums = {"tokens": one.used.tokens, "billed_tokens": one.billed.tokens}
+    return {
+        **{name: getattr(one, name) for name in ("session", "outcome", "text", "turns", "called", "reused")},
+        **sums,
+        "cost_micro_usd": one.used.micro_usd,
+        "billed_micro_usd": one.billed.micro_usd,
+    }
 
 
 class _Wish(NamedTuple):
@@ -69,9 +137,9 @@ class _Wish(NamedTuple):
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Make so many forks, and compare them.",
+    help="Make this many forks, and compare them.",
 )
-@click.option("--until", type=int, metavar="SEQ", help="Post the client's inputs again up to this event.")
+@click.option("--until", type=int, metavar="SEQ", help="Repeat the client's inputs only up to this event.")
 @model_option
 @setting_options
 @quiet_option
@@ -91,22 +159,22 @@ def fork(
 ) -> int:
     """Continue a session from one of its events in a new session, and pay only for the difference.
 
-    The fork shares the events up to SEQ. Behind it, each request that is the same as in the recorded session
+    The fork shares the events up to SEQ. After it, each request that is the same as in the recorded session
     gets the recorded answer, and its time. Other requests are made. Without SEQ the fork begins before the
-    first changed answer, and before the first agent with other instructions. A tool with an effect is never
-    run silently: without a recorded result the ask ends as `needs_effect`, unless --effects live. A changed
-    agent is taken where it begins behind SEQ.
+    first changed answer, and before the first agent with changed instructions. A tool with an effect never
+    runs without your consent: if it has no recorded result, the ask ends as `needs_effect`, unless you pass
+    --effects live. A changed agent is used if it begins after SEQ.
 
-    FILE holds a text, or JSON: a list of content blocks. The result, tree, summary and exit codes are those
-    of `callboard run`. With --n several forks run at once, and a table compares them with the session: their
-    outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
+    FILE contains a text, or a list of content blocks as JSON. The result, tree, summary and exit codes are
+    those of `callboard run`. With --n several forks run at once, and a table compares them with the session:
+    their outcomes, replies of models, calls made and reused, and costs. docs/fork.md has the details.
 
     \b
     Examples:
       callboard fork 2026 --with survey:host --set host.3:1:0=result.txt
       callboard fork 2026#41 --with survey:host --prompt counter=shorter.md
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
-      callboard fork 2026#41 --with survey:host --prompt counter=shorter.md --n 5 --json
+      callboard fork 2026#41 --with survey:host --prompt counter=new.md --n 5
     """
     name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)

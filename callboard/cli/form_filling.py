@@ -110,14 +110,14 @@ def _chosen(text: str, choices: Sequence[tuple[object, str]]) -> object:
             return value
     if text.isdecimal() and 0 < int(text) <= len(choices):
         return choices[int(text) - 1][0]
-    raise ValueError(f"choose a number from 1 to {len(choices)}, or one of the words")
+    raise ValueError(f"choose a number from 1 to {len(choices)}, or one of the choices")
 
 
 def _parsed(text: str, kind: str) -> object:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{text!r:.40} is no {kind}") from None
+        raise ValueError(f"{text!r:.40} is not of type {kind}") from None
     if type(value) not in _NUMBERS.get(kind, (type(value),)):
-        raise ValueError(f"{text!r:.40} is no {kind}")
+        raise ValueError(f"{text!r:.40} is not of type {kind}")
     return value

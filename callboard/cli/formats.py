@@ -20,11 +20,13 @@ def tokens(count: int) -> str:
 def dollars(micro: int) -> str:
     """Return micro-dollars as dollars; `-` for zero.
 
-    >>> dollars(0), dollars(1_234), dollars(12_345_678)
-    ('-', '$0.0012', '$12.35')
+    >>> dollars(0), dollars(41), dollars(1_234), dollars(12_345_678)
+    ('-', '<$0.0001', '$0.0012', '$12.35')
     """
     if not micro:
         return "-"
+    if micro < 50:
+        return "<$0.0001"
     return f"${micro / 1_000_000:.4f}" if micro < 1_000_000 else f"${micro / 1_000_000:,.2f}"
 
 

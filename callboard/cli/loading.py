@@ -1,7 +1,6 @@
 """Load the agent that a command line names: `module:agent` or `path/to/file.py:agent`."""
 
 import contextlib
-import copy
 import importlib
 import importlib.util
 import inspect
@@ -37,10 +36,8 @@ def choose_model(agent: Agent, named: ModelChoice | str) -> tuple[Agent, ModelCh
     named: the model of `--model`, or its name, which replaces the host's own; empty for none.
     """
     model = model_or_name(named) if named else None
-    # A program stays the model of its own steps, and hands the other down.
-    if model is not None and agent.model is not None and not agent.model.spec.is_program:
-        agent = copy.copy(agent)  # the module may use the agent elsewhere
-        agent.model = model
+    if model is not None and agent.model_below is not None:
+        agent = agent.with_model(model)
     if agent.model is None and model is None:
         raise misused(
             f"agent {agent.name!r} has no model; name one with --model PROVIDER:NAME "

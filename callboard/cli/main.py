@@ -19,34 +19,37 @@ _SECTIONS: Final = {
         "run": ("run_command:run", "Run an agent on one prompt and record everything."),
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "fork": ("fork_command:fork", "Continue a session from an event, with something changed."),
-        "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
+        "resume": ("run_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
-        "tell": ("tell_command:tell", "Say something to a running agent of a session in another process."),
+        "tell": (
+            "approvals_command:tell",
+            "Send a message to a running agent of a session in another process.",
+        ),
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
         "sessions": ("sessions_command:sessions", "List the recorded sessions, newest first."),
-        "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
+        "show": ("show_command:show", "Summarize a session, or show states, budgets or tools."),
         "ui": ("ui_command:ui", "Open a session as a page in the browser."),
-        "tree": ("show_command:tree", "Draw the tree of delegations, and how each ended."),
-        "diagnose": ("diagnose_command:diagnose", "Find what went wrong, each with the next command."),
-        "search": ("search_command:search", "List the events that hold a text, or a value at a path."),
+        "tree": ("tree_command:tree", "Draw the tree of delegations and how each ended."),
+        "diagnose": (
+            "diagnose_command:diagnose",
+            "Find what went wrong, with the next command for each cause.",
+        ),
+        "search": ("search_command:search", "List the events that contain a text, or a value at a path."),
         "why": ("why_command:why", "Show why an event happened, and where a value came from."),
         "diff": ("diff_command:diff", "Compare two sessions: agents, behaviour, cost."),
-        "budget": ("budget_command:budget", "Show what each agent has spent, and the first refusal."),
-        "report": ("report_command:report", "Show the calls, errors, tokens and times of tools."),
-        "events": ("events_command:events", "List a session's events, or follow them live."),
-        "replay": ("replay_command:replay", "Step through a session, event by event."),
-        "state": ("state_command:state", "Show the state of an actor after an event."),
+        "events": ("events_command:events", "List a session's events, follow them, or step through."),
         "request": ("request_command:request", "Show the exact request of a model call."),
     },
     "Check": {
-        "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
+        "verify": ("verify_command:verify", "Check digests, and whether the code does what the log says."),
         "check-program": (
             "check_program_command:check_program",
             "Check a changed program against recorded steps.",
         ),
+        "replay": ("replay_command:replay", "Repeat the decisions of a session with changed agents."),
     },
     "Test": {
         "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),
@@ -54,14 +57,17 @@ _SECTIONS: Final = {
     },
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
-        "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
-        "delete": ("removal_command:delete", "Delete a session permanently."),
-        "prune": ("removal_command:prune", "Delete the sessions that had no event for so long."),
+        "import": (
+            "export_command:import_file",
+            "Put exported sessions into a log after checking their digests.",
+        ),
+        "delete": ("removal_command:delete", "Delete a session, or all old ones, permanently."),
         "memory": (
             "memory_command:memory",
             "List the memories of a file, or the entries of one, or forget an entry.",
         ),
-        "vacuum": ("removal_command:vacuum", "Give the space of deleted sessions back to the file system."),
+        "doctor": ("doctor_command:doctor", "Print the facts that a bug report needs."),
+        "vacuum": ("removal_command:vacuum", "Return the space of deleted sessions to the file system."),
     },
 }
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
@@ -144,7 +150,7 @@ Examples:
   callboard run survey:host "Which test framework is used here?"
   callboard tree                      the newest session
   callboard events 2026 --kind Delegate --json | jq .body
-  callboard replay                    step through it
+  callboard events --step             step through it
   callboard verify --all
 
 SESSION is a session's id or the beginning of one; the default is the newest session. The log is
@@ -152,7 +158,8 @@ callboard.db, or the file that --log or CALLBOARD_LOG names. Data goes to stdout
 NO_COLOR turns colours off.
 
 \b
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged,
+  130 interrupted.""",
 )
 # The group itself does nothing: click prints its docstring as help, and each command does its own work.
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s")

@@ -46,11 +46,11 @@ _IDLE_S = 600.0  # seconds after which an unused session leaves memory
     type=click.Choice(["cancel", "detach"]),
     default="cancel",
     show_default=True,
-    help="For a client that gives up: cancel its ask, or let it go on.",
+    help="For a client that gives up: cancel its ask, or let it continue.",
 )
 @click.option("--recordings", is_flag=True, help="Let the client read every recording of the log.")
 @click.option(
-    "--http", "port", type=click.IntRange(0, 65_535), help="Serve on a port of loopback; 0 for any."
+    "--http", "port", type=click.IntRange(0, 65_535), help="Serve on this loopback port; 0 for any free one."
 )
 @log_option
 @key_options
@@ -69,12 +69,12 @@ def mcp(
     With MODULE:AGENT the client gets the tools ask, wait and cancel: it gives the agent tasks, which are
     recorded in the log. A call that needs a person is answered by `callboard approvals`.
 
-    With --recordings the client gets read-only tools over all recordings of the log: sessions, tree, events,
-    state, request, verify, search, diagnose, why, diff. A coding assistant can look into a recording so, and
-    the client's model reads what other users said. Both may be given.
+    With --recordings the client gets read-only tools for all recordings of the log: sessions, tree, events,
+    state, request, verify, search, diagnose, why, diff. This lets a coding assistant look into a recording,
+    but also lets the client's model read what other users said. Both options may be given.
 
-    The client starts the command and talks on its stdin and stdout. With --http the server listens on
-    loopback, and prints its address and a random token on stderr.
+    The client starts the command and communicates through its stdin and stdout. With --http the server
+    listens on loopback, and prints its address and a random token on stderr.
 
     \b
     Examples:

@@ -16,14 +16,15 @@ from mcp.types import ToolAnnotations
 from callboard.actors.protocol.addresses import HOST
 from callboard.cli.diagnose_command import finding_json
 from callboard.cli.diff_command import diff_json
-from callboard.cli.events_command import Filter, chosen, event_json, kinds_named
+from callboard.cli.event_lines import event_json
+from callboard.cli.events_command import Filter, chosen, kinds_named
 from callboard.cli.mcp_tools import tool_of
 from callboard.cli.recordings import find_session
 from callboard.cli.search_command import match_json, value_of
 from callboard.cli.sessions_command import row_json
-from callboard.cli.show_command import node_json
-from callboard.cli.state_command import plain
+from callboard.cli.state_view import plain
 from callboard.cli.terminal_escape import safe_json
+from callboard.cli.tree_command import node_json
 from callboard.cli.why_command import why_json
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
@@ -56,7 +57,7 @@ class Recordings:
         return self.search, self.diagnose, self.why, self.diff
 
     async def sessions(self, start: int = 0) -> str:
-        """List the recorded sessions, newest first, one a line.
+        """List the recorded sessions, newest first, one per line.
 
         start: the character to begin with, as the last line of a page says.
         """
@@ -70,7 +71,7 @@ class Recordings:
         return await self._page(start, partial(_tree, session))
 
     async def events(self, session: str = "", first: int = 1, start: int = 0) -> str:
-        """List the events of a session, one a line, in their order.
+        """List the events of a session, one per line, in their order.
 
         session: its id or the beginning of it; empty for the newest. first: the number of the first event.
         start: the character to begin with, counted from that event.
@@ -110,7 +111,7 @@ class Recordings:
         tool: str = "",
         start: int = 0,
     ) -> str:
-        """List the events that hold a text, or a value at a path, one a line.
+        """List the events that contain a text, or a value at a path, one per line.
 
         text: letters match in either case, unless it has a capital letter. path: such as
         `body.output.cents`, with `*` for each field or item. comparison, value: of the value at the path;

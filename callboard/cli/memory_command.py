@@ -28,8 +28,8 @@ _CORRUPT = ("damaged", "foreign", "too_new")
 def memory(file: Path, name: str, query: str, number: int, forget: str, as_json: bool) -> None:
     """List the memories of a file, or the entries of one, or forget an entry.
 
-    FILE is that of `Runtime(memory=...)`. NAME is `shared`, or `agent:NAME` for what the agents of a profile
-    keep for themselves. The newest entries are listed, or those that fit QUERY, best first.
+    FILE is that of `Runtime(memory=...)`. NAME is `shared`, or `agent:NAME` for the memory of the agents of a
+    profile. The newest entries are listed, or those that match QUERY, best match first.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def _list_memories(sizes: dict[str, int], *, as_json: bool) -> None:
             table([(safe_line(name, 80), f"{n:,}") for name, n in sizes.items()], ("MEMORY", "ENTRIES"), (1,))
         )
     else:
-        talk("the file holds no entry")
+        talk("the file has no entries")
 
 
 def _list_entries(entries: list[MemoryEntry], *, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def _list_entries(entries: list[MemoryEntry], *, as_json: bool) -> None:
         ]
         emit_lines(table(cells, ("ID", "TIME", "BY", "LABELS", "TEXT")))
     else:
-        talk("no entry is like that")
+        talk("no entry matches")
 
 
 def _json(entry: MemoryEntry) -> dict[str, object]:

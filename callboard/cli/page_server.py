@@ -104,7 +104,7 @@ class PageServer:
 def _number(asked: dict[str, list[str]], name: str) -> int:
     text = (asked.get(name) or [""])[0]
     if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS):
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     return int(text)
 
 

@@ -97,7 +97,7 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
     """Return the session with this id, or the one whose id begins so; without an id, the newest."""
     rows = reader.sessions()
     if not rows:
-        raise not_found("the log holds no session yet; record one with `callboard run`")
+        raise not_found("the log has no sessions yet; record one with `callboard run`")
     if not wanted:
         return rows[0]
     found = [row for row in rows if row.session_id == wanted]
@@ -187,13 +187,17 @@ def open_event(log: str, words: tuple[str, ...]) -> tuple[Recording, int]:
     return recording, seq
 
 
-def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
+def open_recording(
+    log: str, wanted: str, head: Head | None = None, at: int | None = None
+) -> tuple[Recording, SessionRow]:
     """Open a session and return it with its row; it is closed when the command ends.
 
-    wanted: SESSION, or SESSION#SEQ for the session as it was after that event.
+    wanted: SESSION, or SESSION#SEQ for the session as it was after that event. at: that event, named by
+    `--at`. Raises Failure for a session or an event that is not there.
     """
     row, seq = _found(log, wanted)
-    return _opened(log, row, head, seq), row
+    upto = event_at(at, seq)
+    return _opened(log, row, head, upto if upto is None else _checked_seq(row, str(upto))), row
 
 
 def open_place(log: str, wanted: str) -> tuple[Recording, int | None]:

@@ -1,15 +1,14 @@
-"""`callboard delete`, `prune` and `vacuum`: sessions that leave a log, through its owner if there is one."""
+"""`callboard delete` and `vacuum`: sessions that leave a log, through its owner if there is one."""
 
 import asyncio
 import sys
 from collections.abc import Sequence
-from typing import Literal
 
 import click
 
 from callboard.cli.errors import refuse_if
+from callboard.cli.export_command import opened_log
 from callboard.cli.formats import counted
-from callboard.cli.import_command import opened_log
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.owner_client import NoOwner, ask_owner
@@ -22,86 +21,99 @@ from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionStatus
-from callboard.runtime.sessions.catalog import last_use_ms
-
-_yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
+from callboard.runtime.log.session_rows import STATUSES
+from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
 
 @click.command("delete")
-@click.argument("session")
-@click.option("--with-forks", is_flag=True, help="Delete its forks, and theirs, too.")
+@click.argument("session", default="", required=False)
+@click.option("--with-forks", is_flag=True, help="Also delete its forks, and their forks.")
 @click.option("--keep-forks", is_flag=True, help="Keep its forks, and the events that they share.")
-@_yes_option
+@click.option(
+    "--older-than", metavar="WHEN", help="All sessions without an event since: 30d, 12h, or a date."
+)
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice([*STATUSES, "any"]),
+    multiple=True,
+    help="With --older-than, may be repeated; `open` sessions are idle.  [default: closed]",
+)
+@click.option("--tag", metavar="TAG", help="With --older-than: only sessions with this tag.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
 @log_option
 @key_options
-def delete(session: str, with_forks: bool, keep_forks: bool, yes: bool, log: str) -> None:
-    """Delete a session permanently: its events, and the large values that no other session uses.
+def delete(
+    session: str,
+    with_forks: bool,
+    keep_forks: bool,
+    older_than: str | None,
+    statuses: tuple[str, ...],
+    tag: str | None,
+    yes: bool,
+    log: str,
+) -> None:
+    """Delete a session, or all old ones, permanently.
 
-    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
-    session that it runs is not deleted.
+    This removes its events, and the large values that no other session uses.
 
-    A session that has forks is refused, since they share its first events. --with-forks deletes all of them.
-    --keep-forks deletes the events behind the last shared one; the shared ones stay under the session's id,
-    in no list, and go with its last fork.
+    The deleted data is overwritten in the file, and the file then becomes smaller. Copies and exports are not
+    affected. If a process owns the log, that process deletes the session in small steps while it works; a
+    session that it is running is not deleted.
+
+    A session that has forks is refused, because they share its first events. --with-forks deletes all of
+    them. --keep-forks deletes the events after the last shared one; the shared events stay under the
+    session's id, appear in no list, and are deleted with its last fork.
+
+    --older-than, in place of SESSION, deletes the sessions that had no event since then. A session and its
+    forks are deleted together, once all of them are that old. Sessions that a process is running stay.
 
     \b
     Examples:
       callboard delete 20250101-survey
       callboard delete 20250101-survey --yes --keep-forks
+      callboard delete --older-than 90d --status closed --status open
+      callboard delete --older-than 2026-01-01 --status any --tag test --yes
     """
     refuse_if(with_forks and keep_forks, "write --with-forks or --keep-forks")
-    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+    if older_than is None:
+        refuse_if(statuses or tag, "--status and --tag are for --older-than")
+        refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+        _delete_one(log, session, "delete" if with_forks else "keep" if keep_forks else "refuse", yes)
+        return
+    refuse_if(session or with_forks or keep_forks, "--older-than takes sessions with their forks: name none")
+    _delete_old(log, parse_since(older_than), statuses or ("closed",), tag, yes)
+
+
+def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
     with open_reader(log) as reader:
         (row,) = titled(reader, [find_session(reader, session)])
         names = trees.with_forks(reader.sessions(), row.session_id)
+    names = names if choice == "delete" else [row.session_id]
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    also = f" and {counted(len(names) - 1, 'fork')}" if with_forks and len(names) > 1 else ""
+    also = f" and {counted(len(names) - 1, 'fork')}" if len(names) > 1 else ""
     _confirm(f"Delete session {what}{also} permanently?", yes)
-    choice: ForksChoice = "delete" if with_forks else "keep" if keep_forks else "refuse"
     try:
         count = ask_owner(log, DeleteSession(row.session_id, choice), int)
     except NoOwner:
-        chosen = names if with_forks else [row.session_id]
-        count = asyncio.run(_erase(log, chosen, keep_forks=keep_forks))
+        count = asyncio.run(_erase(log, names, keep_forks=choice == "keep"))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
-@click.command("prune")
-@click.option(
-    "--older-than", metavar="WHEN", required=True, help="Without an event since: 30d, 12h, or a date."
-)
-@click.option(
-    "--status", type=click.Choice([*STATUSES, "any"]), default="closed", show_default=True, help="Only these."
-)
-@click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
-@_yes_option
-@log_option
-@key_options
-def prune(
-    older_than: str, status: SessionStatus | Literal["any"], tag: str | None, yes: bool, log: str
-) -> None:
-    """Delete the sessions that had no event for so long.
-
-    It deletes as `callboard delete` does. A session and its forks go together, once all of them are that
-    old. Sessions that a process runs stay.
-
-    \b
-    Examples:
-      callboard prune --older-than 90d
-      callboard prune --older-than 2026-01-01 --status any --tag test --yes
-    """
-    before_ms = parse_since(older_than)
-    query = SessionQuery(None if status == "any" else status, tag)
+def _delete_old(log: str, before_ms: int, statuses: Sequence[str], tag: str | None, yes: bool) -> None:
+    """Delete the sessions without an event since a moment. before_ms: milliseconds since 1970."""
+    wanted = None if "any" in statuses else tuple(one for one in STATUSES if one in statuses)
+    queries = queries_of(wanted, tag)
     with open_reader(log) as reader:
         rows = reader.sessions()
-    old = trees.whole_trees(rows, lambda row: query.has(row) and last_use_ms(row) < before_ms)
+    old = trees.whole_trees(
+        rows, lambda row: any(one.has(row) for one in queries) and last_use_ms(row) < before_ms
+    )
     if not old:
         talk("no session is that old")
         return
     _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
-    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, tag)
+    order = PruneSessions((now_ms() - before_ms) / 1_000, wanted, tag)
     try:
         talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
     except NoOwner:
@@ -110,14 +122,15 @@ def prune(
 
 
 @click.command("vacuum")
-@click.option("--full", is_flag=True, help="Write the whole file again, in its smallest form.")
+@click.option("--full", is_flag=True, help="Rewrite the whole file in its smallest form.")
 @log_option
 @key_options
 def vacuum(full: bool, log: str) -> None:
-    """Give the space of deleted sessions back to the file system.
+    """Return the space of deleted sessions to the file system.
 
-    Without --full, free pages are cut off the file, by the process that owns the log if there is one. With
-    it the whole log is written again, which needs as much free space as the log has, and no owner.
+    Without --full, the process that owns the log, if there is one, cuts free pages off the file. With --full
+    the whole log is rewritten, which needs as much free space as the size of the log, and a log without an
+    owner.
 
     \b
     Examples:

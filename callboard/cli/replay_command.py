@@ -1,25 +1,39 @@
-"""`callboard replay`: a session, event by event."""
+"""`callboard replay`: a session decided again by changed agents, on its recorded answers."""
 
-import sys
+from collections.abc import Sequence
+from typing import Final
 
 import click
+from rich.text import Text
 
+from callboard.cli.changed_agents import replay_with
 from callboard.cli.errors import DIVERGED, refuse_if
-from callboard.cli.options import check_option, json_option, log_option, session_argument
-from callboard.cli.output import emit_json, emit_lines, is_terminal, width_of_stdout
-from callboard.cli.recordings import event_at, open_place, say_checked
-from callboard.cli.step_lines import step_json, step_lines
-from callboard.cli.stepper import Stepper
-from callboard.replay.recording import Recording
+from callboard.cli.formats import counted
+from callboard.cli.options import full_option, json_option, log_option, session_argument
+from callboard.cli.output import emit_json, emit_lines
+from callboard.cli.recordings import open_place
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.changed.result import (
+    ChangedReplay,
+    DecisionDifference,
+    RequestDifference,
+    found_lines,
+    more,
+    who,
+)
+
+_LINES: Final = 40  # of a diff
+_AGENTS: Final = 3  # whose requests are shown as diffs
+_MORE: Final = 20  # further decisions
+_CHARS: Final = 2_000
+_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 
 
 @click.command("replay")
 @session_argument
-@click.option("--at", type=int, metavar="N", help="Begin at event N; off a terminal, show only this one.")
-@check_option
-@click.option("--with", "spec", metavar="MODULE:AGENT", default="", help="Replay with the agents of today.")
-@click.option("--strict", is_flag=True, help="With --with: exit code 5 also for requests that differ.")
-@click.option("--full", is_flag=True, help="With --with: fold nothing.")
+@click.option("--with", "spec", metavar="MODULE:AGENT", required=True, help="The host agent as it is now.")
+@click.option("--strict", is_flag=True, help="Exit code 5 also for requests that differ.")
+@full_option
 @click.option(
     "--timeout",
     "timeout_s",
@@ -27,107 +41,112 @@ from callboard.replay.recording import Recording
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --with: the time that each task of the agents' process may take.",
+    help="The time that each task of the agents' process may take.",
 )
 @log_option
 @json_option
 def replay(
-    session: str,
-    at: int | None,
-    check: bool,
-    spec: str,
-    strict: bool,
-    full: bool,
-    timeout_s: float,
-    log: str,
-    as_json: bool,
+    session: str, spec: str, strict: bool, full: bool, timeout_s: float, log: str, as_json: bool
 ) -> int:
-    """Step through a session, event by event.
+    """Repeat the decisions of a session with changed agents, without any call.
 
-    For each event: its envelope, the message, the decision that posted it, the events that answer it, and
-    its recipient's state afterwards, as the deciders compute it from the log. No model is called and no tool
-    runs.
+    The answers of models, tools and people are the recorded ones. The output begins with the changes of the
+    agents' definitions, followed by the first request that differs for each agent, and the first decision
+    that differs. MODULE is loaded, and programs are executed, in a separate process without network and
+    subprocesses. The exit code is 5 if a decision differs. docs/replay-changes.md says when a recorded answer
+    is used.
 
-    \b
-    Keys:
-      enter, n, space, down   next          p, up    back
-      12 enter                event 12      g, G     first, last
-      a, A                    next event of this actor, the last one before
-      d, D                    next delegation, the last one before
-      f, F                    next failure or refusal, the last one before
-      /                       search for a text
-      v                       last change of a field of the actor's state
-      b                       all of a long message
-      s                       all of the actor's state, as JSON
-      c                       the fields of the state that the event changed
-      r                       the request of the model call
-      w                       why: what the event was made of, and the way to it
-      q                       leave
-
-    Off a terminal, or with --json, all events are printed one after the other, or with --at just one; its
-    JSON then has the whole state. Digests are checked when all events are printed, or with --check.
-
-    With --with the session is decided again by the agents of today, on the recorded answers: first the
-    changes of their descriptions, then of each agent the first request that differs, then the first decision
-    that differs. MODULE is loaded, and programs are executed, in a process of their own, without network and
-    subprocesses. The exit code is 5 if a decision differs. docs/replay-changes.md says when an answer fits.
+    To step through a session as it was, use `callboard events --step`.
 
     \b
     Examples:
-      callboard replay
-      callboard replay 2026 --at 12
-      callboard replay --at 12 | less
+      callboard replay --with survey:host
       callboard replay 2026 --with survey:host --strict
     """
-    refuse_if((strict or full) and not spec, "--strict and --full are for --with MODULE:AGENT")
     recording, seq = open_place(log, session)
-    at = event_at(at, seq)
-    refuse_if(spec and (at or check), "--with replays the whole session: leave #SEQ, --at and --check out")
-    if spec:
-        return _replay_with(recording, spec, timeout_s, is_strict=strict, is_full=full, as_json=as_json)
-    _step_through(recording, at, has_check=check, as_json=as_json)
-    return 0
-
-
-def _step_through(recording: Recording, at: int | None, *, has_check: bool, as_json: bool) -> None:
-    """Step through a recording in a terminal, or print its events."""
-    if at is not None:
-        recording.event(at)
-    is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)
-    is_checked = has_check or (at is None and not is_stepped)
-    if is_checked:
-        recording.check()
-    if is_stepped:
-        Stepper(recording, at or 1).run()
-    else:
-        _print(recording, at, is_checked=is_checked, as_json=as_json)
-
-
-def _replay_with(
-    recording: Recording, spec: str, timeout_s: float, *, is_strict: bool, is_full: bool, as_json: bool
-) -> int:
-    """Replay with changed agents, and return the exit code."""
-    # Here: the stepper needs neither agents nor a schema engine.
-    from callboard.cli.changed_agents import replay_with
-    from callboard.cli.changed_replay import changed_json, changed_lines
-
+    refuse_if(seq is not None, "a session is replayed whole: leave #SEQ out")
     found = replay_with(recording, spec, timeout_s)
     if as_json:
         emit_json(changed_json(found, spec))
     else:
-        emit_lines(changed_lines(found, spec, is_full=is_full), is_whole=is_full)
-    return DIVERGED if found.decisions or (is_strict and found.requests) else 0
+        emit_lines(changed_lines(found, spec, is_full=full), is_whole=full)
+    return DIVERGED if found.decisions or (strict and found.requests) else 0
 
 
-def _print(recording: Recording, at: int | None, *, is_checked: bool, as_json: bool) -> None:
-    """Print one step, or all of them."""
-    steps = recording.steps()
-    for seq in range(1, len(steps) + 1) if at is None else [at]:
-        step = steps.at(seq)
-        if not as_json:
-            emit_lines(step_lines(recording, step, width_of_stdout(), body_lines=0))
-            continue
-        has_state = at is not None
-        emit_json(step_json(recording, step, is_checked=is_checked, has_state=has_state), is_line=at is None)
-    if not as_json:
-        say_checked(is_checked=is_checked)
+def changed_lines(found: ChangedReplay, spec: str, *, is_full: bool) -> list[Text]:
+    """Return the result as styled lines. spec: of the agents. is_full: nothing is folded."""
+    told = f"session {found.session_id} with {spec}: {counted(found.events, 'event')}, "
+    lines = [Text(safe_line(f"{told}{counted(found.agents, 'agent')}; no model was called", _CHARS))]
+    if found.first_felt:
+        lines.append(Text(safe_line(f"first felt: {found.first_felt}", _CHARS), style="bold"))
+    if found.profiles:
+        lines += [Text("agents", style="bold"), *_diff(found.profiles, is_full=is_full)]
+    lines += _requests(found.same_requests(), is_full=is_full)
+    lines += _decisions(found.same_decisions(), is_full=is_full)
+    return lines
+
+
+def _requests(requests: Sequence[Sequence[RequestDifference]], *, is_full: bool) -> list[Text]:
+    """Return the requests that differ. requests: those that differ alike together."""
+    lines = []
+    for place, same in enumerate(requests):
+        one = same[0]
+        head = f"#{one.seq}  {who(one.agent, same)}: the request of turn {one.turn} differs"
+        lines.append(Text(safe_line(head), style="bold"))
+        if is_full or place < _AGENTS:
+            lines += _diff(one.lines, is_full=is_full)
+    return lines or [Text("every request is as recorded")]
+
+
+def _decisions(decisions: Sequence[Sequence[DecisionDifference]], *, is_full: bool) -> list[Text]:
+    if not decisions:
+        return [Text("every decision is as recorded")]
+    first = f"first decision that differs{more(decisions[0])}"
+    lines = [Text(safe_line(first), style="bold"), *_decision(decisions[0][0])]
+    return lines + _others(decisions[1:], is_full=is_full)
+
+
+def _others(decisions: Sequence[Sequence[DecisionDifference]], *, is_full: bool) -> list[Text]:
+    others = decisions if is_full else decisions[:_MORE]
+    lines = [Text("the first of other actors", style="bold")] * bool(others)
+    for alike in others:
+        lines += [Text(f"  {safe_line(more(alike).removeprefix(', '))}")] * (len(alike) > 1)
+        lines += _decision(alike[0])
+    if (left := len(decisions) - len(others)) > 0:
+        lines.append(Text(f"… {left:,} more; --full lists them", style="dim"))
+    return lines
+
+
+def _decision(one: DecisionDifference) -> list[Text]:
+    place, recorded, now = found_lines(one)
+    return [
+        Text(f"  {safe_line(place, _CHARS)}"),
+        Text(f"    {safe_line(recorded, _CHARS)}", style="red"),
+        Text(f"    {safe_line(now, _CHARS)}", style="green"),
+    ]
+
+
+def _diff(diff: Sequence[str], *, is_full: bool) -> list[Text]:
+    shown = diff if is_full else diff[:_LINES]
+    # The mark is set apart: `safe_line` takes the spaces at the beginning of a line away.
+    lines = [
+        Text(f"  {line[:1]}{safe_line(line[1:], _CHARS)}", style=_STYLES.get(line[:1], "")) for line in shown
+    ]
+    if len(shown) < len(diff):
+        lines.append(Text(f"  … {len(diff) - len(shown):,} more lines; --full shows them", style="dim"))
+    return lines
+
+
+def changed_json(found: ChangedReplay, spec: str) -> dict[str, object]:
+    """Return the result for `--json`."""
+    return {
+        "session": found.session_id,
+        "with": spec,
+        "events": found.events,
+        "agents": found.agents,
+        "same": found.is_same,
+        "first_felt": found.first_felt,
+        "profiles": found.profiles,
+        "requests": [one._asdict() for one in found.requests],
+        "decisions": [one._asdict() for one in found.decisions],
+    }

@@ -27,7 +27,7 @@ from callboard.cli.terminal_escape import safe_line
 
 @click.command("request")
 @event_argument
-@click.option("--as-sent", is_flag=True, help="Make its body again, and say if it is the one that was sent.")
+@click.option("--as-sent", is_flag=True, help="Rebuild its body, and say if it is the one that was sent.")
 @click.option("--model", default="", metavar="M", help="With --as-sent: PROVIDER:NAME, or FILE.py:model.")
 @full_option
 @check_option
@@ -38,14 +38,14 @@ def request(
 ) -> None:
     """Show the exact request of a model call.
 
-    SEQ is the number of any event of the turn: of the CallModel, of the TurnRequested that led to it, of its
-    reply, or of a call of this reply and its answer. --json has the request as it was, in its own key order;
-    the model adds cache marks, so they are not part of it. Long messages and conversations are folded. Only
-    the agent's own events are read, so digests are checked with --check only.
+    SEQ is the number of any event of the turn: the CallModel, the TurnRequested that led to it, its reply, or
+    a call of this reply and its answer. --json prints the request as it was, in its own key order; cache
+    marks are added by the model, so they are not part of it. Long messages and conversations are folded. Only
+    the agent's own events are read, so digests are checked only with --check.
 
-    --as-sent makes the body again with the model and the libraries that are installed, and says `same` or
-    `differs`. Nothing is sent. A model that was made with arguments of its own is named by --model. A body
-    that was kept (`Runtime(keep_requests=True)`) is printed byte for byte, and the comparison on stderr.
+    --as-sent rebuilds the body with the model and the libraries that are installed, and says `same` or
+    `differs`. Nothing is sent. If the model was created with arguments, name it with --model. A body in the
+    log (`Runtime(keep_requests=True)`) is printed byte for byte, with the comparison on stderr.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def request(
     show_request(asked, fold)
     fold.say()
     say_checked(is_checked=check)
-    talk(f"\nall of it, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
+    talk(f"\neverything, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
 
 
 def show_request(asked: ModelRequest, fold: Folding) -> None:

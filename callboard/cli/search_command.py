@@ -7,7 +7,8 @@ import msgspec
 from rich.text import Text
 
 from callboard.cli.errors import refuse_if
-from callboard.cli.events_command import kinds_named, line_of
+from callboard.cli.event_lines import line_of
+from callboard.cli.events_command import kinds_named
 from callboard.cli.folding import Folding
 from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import WIDE, emit_json, emit_lines, talk, width_of_stdout
@@ -46,11 +47,11 @@ def search(
     as_json: bool,
     **compared: str | None,
 ) -> int:
-    """List the events that hold a text, or a value at a path.
+    """List the events that contain a text, or a value at a path.
 
-    The text is looked for in every string and number of a message; letters match in either case unless the
-    text has a capital letter. A path goes through objects, lists and JSON that a tool returned as text; `*`
-    stands for each field or item. With one word and --path, the word is the session. SESSION#SEQ begins at
+    The text is searched in every string and number of a message; upper and lower case are ignored unless the
+    text has a capital letter. A path leads through objects, lists and JSON that a tool returned as text; `*`
+    stands for every field or item. With one word and --path, the word is the session. SESSION#SEQ starts at
     that event. Long values are folded. The exit code is 3 if nothing is found.
 
     \b

@@ -22,7 +22,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 @click.command("sessions")
-@click.option("-n", "--number", default=20, show_default=True, help="At most so many; 0 for all.")
+@click.option("-n", "--number", default=20, show_default=True, help="List at most this many; 0 for all.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only these.")
 @click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
 @click.option("--since", metavar="WHEN", help="Only those with an event since then: 30m, 12h, 7d, or a date.")
@@ -42,10 +42,10 @@ def sessions(
 ) -> None:
     """List the recorded sessions, newest first.
 
-    ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
-    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
-    `callboard resume` goes on with it. One that `waits for its code` has a program that did otherwise than
-    recorded when a process went on with it (docs/change-a-program.md). `2 failed below` says how many
+    ENDED shows how the last prompt of a session ended. A session that was not closed is `open`, or
+    `unfinished` while a prompt has no outcome: either it is still running, or its process has ended, in which
+    case `callboard resume` continues it. A session that `waits for its code` has a program that differed from
+    its recorded steps when a process continued it (docs/change-a-program.md). `2 failed below` says how many
     delegations of the prompt failed.
 
     \b
@@ -67,9 +67,9 @@ def sessions(
     elif rows:
         _emit(rows, has_more=following is not None)
     elif status or tag or since:
-        talk("no session is like that; `callboard sessions` lists all")
+        talk("no session matches; `callboard sessions` lists all")
     else:
-        talk("the log holds no session yet; record one with `callboard run`")
+        talk("the log has no sessions yet; record one with `callboard run`")
 
 
 def _emit(rows: list[SessionRow], *, has_more: bool) -> None:

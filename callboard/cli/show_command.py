@@ -1,352 +1,230 @@
-"""`callboard show` and `callboard tree`: a recorded session as a whole."""
+"""`callboard show`: a session, or one view of it: what was spent and reserved, how tools were used."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 import click
-import msgspec
 from rich.text import Text
 
-from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
-from callboard.actors.protocol.endings import STATUS
-from callboard.actors.protocol.events import Event, is_closed_after
-from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.port_messages import CallTool
-from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.cli.diagnose_command import emit_headline
 from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
-from callboard.cli.formats import counted, duration, local, utc
-from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import full_option, json_option, log_flag, log_option, session_argument
-from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, usage_text
-from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, talk
-from callboard.cli.recordings import open_recording
-from callboard.cli.report_tables import emit_reports
-from callboard.cli.rights_view import emit_rights
-from callboard.cli.terminal_escape import indented, safe_line, safe_text
-from callboard.cli.tree_view import Space, tree_lines, usage_of
-from callboard.replay.billing import billing
-from callboard.replay.failures import Failure, Failures
-from callboard.replay.lineage import Branch
+from callboard.cli.formats import counted, dollars, tokens
+from callboard.cli.options import (
+    check_option,
+    full_option,
+    json_option,
+    log_flag,
+    log_option,
+    session_argument,
+)
+from callboard.cli.outcomes import usage_json
+from callboard.cli.output import emit, emit_json, emit_lines, table, width_of_stdout
+from callboard.cli.recordings import open_at, open_recording
+from callboard.cli.state_view import emit_changes, emit_state
+from callboard.cli.summary_view import emit_summary
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.budget import Account, BudgetReport
 from callboard.replay.recording import Recording
-from callboard.replay.titles import title_in
-from callboard.runtime.log.tree import Node, Tree
+from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
 
-_FAILURES_SHOWN = 40  # that differ
-_FORKS_SHOWN = 8
-
-
-class Turn(NamedTuple):
-    """An ask and its end, if it has one. seq, at: of its event."""
-
-    seq: int
-    at: int
-    ask: Ask
-    end: AskEnded | None = None
-    ended_seq: int = 0
-    ended_at: int = 0
+_SHOWN = 20
+_HEADINGS: Final = ("CALLS", "ERRORS", "HITS", "TOKENS~", "MEAN", "P50", "P95")
+_NAME_CHARS: Final = 24  # so that a row has at most 80 columns, and more where the terminal is wider
+_FIGURES_CHARS: Final = 80 - _NAME_CHARS
+_MS: Final = 1_000
 
 
 @click.command("show")
 @session_argument
+@click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
+@click.option("--state", is_flag=True, help="A summary of the states of all actors, or the state of --actor.")
+@click.option("--actor", default="", metavar="A", help="With --state: host, host.1, ..., or supervisor.")
+@click.option("--changes", is_flag=True, help="The fields that event N changed, and in which actor.")
+@click.option("--budget", is_flag=True, help="What each agent spent and reserved; the first refusal.")
+@click.option("--tools", is_flag=True, help="Calls, errors, tokens and times, by tool and by agent.")
+@full_option
+@check_option
 @log_option
 @json_option
-def show(session: str, log: str, as_json: bool) -> None:
-    """Sum a session up: prompts, outcomes, usage, head.
+def show(
+    session: str,
+    at: int | None,
+    state: bool,
+    actor: str,
+    changes: bool,
+    budget: bool,
+    tools: bool,
+    full: bool,
+    check: bool,
+    log: str,
+    as_json: bool,
+) -> None:
+    """Summarize a session, or show one view of it. The summary has prompts, outcomes, usage and head.
 
-    The findings of `callboard diagnose` stand above it, on stderr, for sessions of up to 100,000 events.
+    The findings of `callboard diagnose` precede the summary, on stderr, for sessions of up to 100,000 events.
+    Keep the HEAD: with it, `callboard verify --head` can later prove that nothing was cut off. Digests are
+    checked while the log is read, except with --actor and --changes.
 
-    The digests are checked on the way. Keep the HEAD: with it, `callboard verify --head` proves later that
-    nothing was cut off.
+    --state: the deciders recompute the state from the log, without calling a model. Without --actor, the
+    shared state follows, with the agent whose tool last wrote each key. With --actor, only that actor's
+    events are read, which is fast in a long session; their digests cannot be checked alone, so the answer
+    says `chain not checked`, and --check reads the rest. --json prints the whole state, including the
+    conversation.
+
+    --changes: the fields that differ before and after the decision about the event. An event to a port or a
+    client was posted by a decision about another event, so its changes are those of that decision.
+    `shared.KEY` is a key of the shared state. Long values and conversations are folded.
+
+    --budget: SPENT is what the agent itself spent, WITH BELOW includes the agents under it. RESERVED is held
+    for model calls in flight. An agent that has ended no longer has a limit.
+
+    --tools: ERRORS is the share of answered calls that failed or whose effect is unknown. HITS is the share
+    of calls that were answered with an earlier result, among those of tools that allow it. TOKENS~ is an
+    estimate of what the models read. The times are from a call to its answer: the mean, the median and the
+    95th percentile. --json adds processor times and the tools' own metrics.
 
     \b
     Examples:
       callboard show
       callboard show 2026 --json | jq .usage.tokens
+      callboard show 2026 --state --at 12
+      callboard show --state --actor host --json | jq .state.history
+      callboard show 2026#12 --changes
+      callboard show 2026 --budget --at 1200 --json | jq .refusal
+      callboard show --tools --json | jq .by_tool
     """
-    recording, row = open_recording(log, session)
-    found = _overview(recording)
+    views = state + changes + budget + tools
+    refuse_if(views > 1, "--state, --changes, --budget and --tools are views: choose one")
+    refuse_if(bool(actor) and not state, "--actor is for --state; --changes names the actor itself")
+    refuse_if(check and not (state or changes), "--check is for --state and --changes: the others check")
+    if state or changes:
+        recording, seq = open_at(log, session, at, check=check)
+        fold = Folding(is_full=full)
+        if changes:
+            emit_changes(recording, seq, fold, is_checked=check, as_json=as_json)
+        else:
+            emit_state(recording, seq, actor, fold, is_checked=check, as_json=as_json)
+        fold.say()
+        return
+    recording, row = open_recording(log, session, at=at)
+    if budget:
+        emit_budget(recording, is_full=full, as_json=as_json)
+    elif tools:
+        emit_tools(recording, as_json=as_json)
+    else:
+        emit_summary(recording, row.title, is_full=full, as_json=as_json)
+
+
+def emit_budget(recording: Recording, *, is_full: bool, as_json: bool) -> None:
+    """Print what each agent has spent and reserved at the end of a recording, and the first refusal."""
+    found = recording.budget()
     if as_json:
-        emit_json(_session_json(recording, row.title or found.title, found))
+        emit_json(_json(recording.session_id, found))
         return
-    emit_headline(recording)
-    emit_lines(fields(_facts(recording, found)))
-    for number, turn in enumerate(found.turns, 1):
-        below = found.failures.headline(turn.seq, turn.ended_seq or None)
-        emit_lines([Text(), *fields(_turn_facts(number, turn, below))])
-    _emit_failures(found.failures.found)
-    name = recording.session_id + log_flag()
-    talk(f"\nmore: callboard tree {name}; callboard events {name}; callboard replay {name}")
+    number = len(found.accounts) if is_full else _SHOWN
+    most = sorted(found.accounts, key=lambda one: -one.own.tokens)[:number]
+    shown = [one for one in found.accounts if one in most]
+    headings = ("AGENT", "SPENT", "WITH BELOW", "COST", "RESERVED", "LIMIT")
+    emit_lines(table(list(map(_row, shown)), headings, right=(1, 2, 3, 4, 5)))
+    if len(shown) < len(found.accounts):
+        left = len(found.accounts) - len(shown)
+        emit_lines([Text(f"{left:,} agents that spent less are left out; --full lists them", style="dim")])
+    emit_lines([Text(), _refusal(recording.session_id, found)])
 
 
-@click.command("tree")
-@session_argument
-@click.option("--at", type=int, metavar="N", help="As it was after event N.")
-@click.option("--reports", is_flag=True, help="Show what every sub-agent reported, siblings side by side.")
-@click.option("--actor", default="", metavar="A", help="With --reports: only around this agent.")
-@full_option
-@click.option("--permissions", is_flag=True, help="Show the rights of each agent, and who bounds them.")
-@click.option("--labels", is_flag=True, help="Show the labels of each agent, and where they came from.")
-@log_option
-@json_option
-def tree(
-    session: str,
-    at: int | None,
-    reports: bool,
-    actor: str,
-    full: bool,
-    permissions: bool,
-    labels: bool,
-    log: str,
-    as_json: bool,
-) -> None:
-    """Draw the tree of delegations, and how each agent ended.
-
-    Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
-    more there is room for each agent's prompt, or the reason of its failure. With --reports each parent's
-    sub-agents are the lines of a table, the fields of their reports its columns; `*` marks an outlier. With
-    --actor only the tables of that agent's sub-agents, and of itself among its siblings, are shown. Of a
-    session that is a fork or has forks, the other sessions stand above the tree.
-
-    \b
-    Examples:
-      callboard tree
-      callboard tree --reports --actor host.7
-      callboard tree 2026 --at 40
-      callboard tree --permissions
-      callboard tree --json | jq '.. | select(.status? == "failed") | .address'
-    """
-    refuse_if(
-        bool(actor) and not reports, "--actor is for --reports; `callboard events --actor` lists events"
+def _row(account: Account) -> tuple[str, ...]:
+    name = account.address if account.profile == account.address else f"{account.address} {account.profile}"
+    limits = [f"{account.tokens_max:,} tokens"] if account.tokens_max is not None else []
+    limits += [dollars(account.micro_usd_max)] if account.micro_usd_max is not None else []
+    return (
+        safe_line(name, 60),
+        tokens(account.own.tokens),
+        tokens(account.subtree.tokens),
+        dollars(account.subtree.micro_usd),
+        tokens(account.reserved.tokens),
+        ", ".join(limits),
     )
-    recording, _ = open_recording(log, session)
-    if reports:
-        emit_reports(recording, at, Folding(is_full=full), actor=actor, as_json=as_json)
-        return
-    if permissions or labels:
-        emit_rights(recording, at, shows_labels=labels, as_json=as_json)
-        return
-    grown = recording.tree(at)
+
+
+def _refusal(session_id: str, found: BudgetReport) -> Text:
+    if found.refusal is None:
+        return Text(f"no refusal by a budget up to event {found.at:,}")
+    seq, agent, detail = found.refusal
+    said = f"first refusal: event {seq}, {agent}{': ' + safe_line(detail, 300) if detail else ''}"
+    return Text(f"{said}\n  callboard why {session_id}#{seq}{log_flag()}")
+
+
+def _json(session_id: str, found: BudgetReport) -> dict[str, object]:
+    accounts = [
+        {
+            "address": one.address,
+            "agent": one.profile,
+            "own": usage_json(one.own),
+            "with_below": usage_json(one.subtree),
+            "reserved": one.reserved,
+            "tokens_max": one.tokens_max,
+            "micro_usd_max": one.micro_usd_max,
+        }
+        for one in found.accounts
+    ]
+    refusal = found.refusal._asdict() if found.refusal else None
+    return {"session": session_id, "at": found.at, "accounts": accounts, "refusal": refusal}
+
+
+def emit_tools(recording: Recording, *, as_json: bool) -> None:
+    """Print the calls, errors, tokens and times of tools up to the end of a recording."""
+    found = tool_usage(recording.events)._replace(at=recording.head.seq)
     if as_json:
-        emit_json(_tree_json(recording, grown, recording.head.seq if at is None else at))
+        emit_json({"session": recording.session_id, **_tools_json(found)})
         return
-    emit_headline(recording)
-    if facts := _lineage_facts(recording):
-        emit_lines([*fields(facts), Text()])
-    console = console_on()
-    is_ascii = not console.encoding.lower().startswith("utf")
-    emit_lines(tree_lines(grown, Space(console.width, 0, is_ascii), grown.last_at))
-
-
-def _tree_json(recording: Recording, grown: Tree, at: int) -> dict[str, object]:
-    host = grown.nodes.get(HOST)
-    node = node_json(grown, host) if host else None
-    return {"session": recording.session_id, "at": at, **_lineage_json(recording), "tree": node}
-
-
-@dataclass
-class _Overview:
-    """A session as a whole. started, last: milliseconds since 1970, 0 if there is no event."""
-
-    turns: list[Turn]
-    host: str = ""
-    model: str = ""
-    fallback: tuple[str, ...] = ()
-    started: int = 0
-    last: int = 0
-    is_closed: bool = False
-    agents: int = 0
-    tools: int = 0
-    usage: Usage = ZERO
-    tags: tuple[str, ...] = ()
-    metadata: Json | None = None
-    failures: Failures = field(default_factory=Failures)
-    title: str = ""
-
-    def take(self, event: Event) -> None:
-        """Take the next event in."""
-        self.last = event.at
-        self.failures.add(event)
-        self.tools += isinstance(event.body, CallTool)
-        self.is_closed = is_closed_after(event.body, was_closed=self.is_closed)
-        match event.body:
-            case SessionOpened(host=host, model=model):
-                self.host, self.model, self.started = host, model.name, event.at
-                self.fallback = tuple(one.name for one in model.fallback)
-                self.tags, self.metadata = event.body.tags, event.body.metadata
-            case Ask() as ask:
-                self.title = self.title or title_in(event)
-                self.turns.append(Turn(event.seq, event.at, ask))
-            case AskEnded() as end if self.turns:
-                self.turns[-1] = self.turns[-1]._replace(end=end, ended_seq=event.seq, ended_at=event.at)
-            case _:
-                pass
-
-
-def _overview(recording: Recording) -> _Overview:
-    """Read a session once; digests are checked on the way."""
-    found, grown = _Overview([]), Tree()
-    for event in recording.events:
-        found.take(event)
-        grown.add(event)
-    found.agents = len(grown.nodes)
-    found.usage = usage_of(list(grown.walk()))
-    return found
-
-
-def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
-    took = duration(found.last - found.started)
-    return {
-        "session": recording.session_id,
-        "started": f"{local(found.started)}, {took}" if found.last else "not yet",
-        "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
-        "host": found.host,
-        "model": ", then ".join((found.model, *found.fallback)),
-        **_labels(found),
-        "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
-        "usage": usage_text(found.usage),
-        **_lineage_facts(recording),
-        "events": f"{recording.head.seq:,}",
-        "head": _head(recording),
-    }
-
-
-def _labels(found: _Overview) -> dict[str, str]:
-    """Return the lines for tags and metadata, if there are some."""
-    lines = {"tags": ", ".join(map(safe_line, found.tags))} if found.tags else {}
-    if found.metadata not in (None, NULL):
-        lines["metadata"] = safe_line(bytes(found.metadata).decode(), 2_000)
-    return lines
-
-
-def _lineage_facts(recording: Recording) -> dict[str, str]:
-    """Return the lines for the origins of a session, for its cost, and for its forks."""
-    found = recording.lineage()
-    lines = {}
-    if found.origins:
-        lines["fork of"] = ", a fork of ".join(f"{one.session_id}#{one.seq}" for one in found.origins)
-        lines["billed"] = billed_text(billing(recording.events))
-    if found.forks:
-        lines["forks"] = _names(found.forks)
-    return lines
-
-
-def _names(forks: Sequence[Branch]) -> str:
-    named = [f"{one.session_id} (from #{one.seq})" for one in forks[:_FORKS_SHOWN]]
-    more = len(forks) - len(named)
-    return ", ".join(named) + (f", and {more:,} more" if more else "")
-
-
-def _lineage_json(recording: Recording) -> dict[str, object]:
-    found = recording.lineage()
-    return {
-        "origins": [{"session": one.session_id, "seq": one.seq} for one in found.origins],
-        "forks": [{"session": one.session_id, "seq": one.seq} for one in found.forks],
-    }
-
-
-def _head(recording: Recording) -> str:
-    return head_text((recording.head.seq, recording.head.digest.hex()))
-
-
-def _emit_failures(failures: list[Failure]) -> None:
-    """Print each failure, and those that are the same but for their agents and calls once."""
-    if not failures:
+    if not found.total.calls:
+        emit(f"no tool was called up to event {found.at:,}")
         return
-    same: dict[tuple[str, ...], list[Failure]] = {}
-    for each in failures:
-        same.setdefault((each.kind, each.name, each.why, each.trace), []).append(each)
-    groups = list(same.values())
-    left = sum(map(len, groups[_FAILURES_SHOWN:]))
-    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below", style="bold")])
-    for group in groups[:_FAILURES_SHOWN]:
-        _emit_failure(group[0], len(group) - 1)
-    if left:
-        emit_lines([Text(f"… {left:,} more failures; --json lists them", style="dim")])
+    emit_lines(_table("TOOL", found.by_tool))
+    emit("")
+    emit_lines(_table("AGENT", found.by_agent))
+    emit_lines([Text(), Text(_sum(found))])
 
 
-def _emit_failure(failure: Failure, more: int) -> None:
-    place = f", {failure.place}" if failure.place else ""
-    head = f"event {failure.seq}{place}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
-    again = f" ({more:,} more like this)" if more else ""
-    emit_lines([Text(safe_line(head, 1_000) + again)])
-    if failure.trace:
-        emit_lines([Text(indented(failure.trace), style="dim")])
+def _table(heading: str, rows: Mapping[str, ToolFigures]) -> list[Text]:
+    most = max(_NAME_CHARS, width_of_stdout() - _FIGURES_CHARS)
+    cells = [(safe_line(name, most), *_cells(one)) for name, one in rows.items()]
+    return table(cells, (heading, *_HEADINGS), right=range(1, len(_HEADINGS) + 1))
 
 
-def _failure_json(failure: Failure) -> dict[str, object]:
-    return attributes(failure, *failure._fields)
+def _cells(one: ToolFigures) -> tuple[str, ...]:
+    times = [_time(value) for value in one.latency] if one.latency else ["-"] * len(Latency._fields)
+    rates = (_percent(one.error_rate), _percent(one.cache_hit_rate))
+    return (f"{one.calls:,}", *rates, tokens(one.tokens_out_estimated), *times)
 
 
-def _turn_facts(number: int, turn: Turn, below: str) -> dict[str, str]:
-    found = {f"ask {number}": whole_prompt(turn.ask.prompt)}
-    if (end := turn.end) is None:
-        return found | {"outcome": "none yet"}
-    is_report = end.kind == "reported"
-    result = msgspec.json.format(bytes(end.value), indent=2).decode() if is_report else end.text
-    took = duration(turn.ended_at - turn.at)
-    found["outcome"] = f"{ending(end.kind, end.detail)}, after {took}" + (
-        f"; below it {below}" if below else ""
-    )
-    found["result" if STATUS[end.kind] == "ok" else "partial"] = safe_text(result)
-    return found
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _session_json(recording: Recording, title: str, found: _Overview) -> dict[str, object]:
+def _time(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < _MS else f"{ms / _MS:.1f} s"
+
+
+def _sum(found: ToolUsage) -> str:
+    total = found.total
+    parts = [counted(total.calls, "call"), f"{_percent(total.error_rate)} errors"]
+    parts += [f"{total.running:,} without an answer"] * bool(total.running)
+    parts += [f"{_percent(total.cache_hit_rate)} hits"] * (total.cache_hit_rate is not None)
+    parts.append(f"about {tokens(total.tokens_out_estimated)} tokens")
+    return f"up to event {found.at:,}: {', '.join(parts)}"
+
+
+def _tools_json(found: ToolUsage) -> dict[str, object]:
     return {
-        "session": recording.session_id,
-        "title": title,
-        "started": _utc(found.started),
-        "last": _utc(found.last),
-        **attributes(found, "is_closed", "host", "model", "fallback", "agents", "tools", "tags", "metadata"),
-        "usage": usage_json(found.usage),
-        **_lineage_json(recording),
-        "events": recording.head.seq,
-        "head": _head(recording),
-        "failures": list(map(_failure_json, found.failures.found)),
-        "asks": [_turn_json(turn) for turn in found.turns],
+        "at": found.at,
+        "total": _figures(found.total),
+        "by_tool": {name: _figures(one) for name, one in found.by_tool.items()},
+        "by_agent": {name: _figures(one) for name, one in found.by_agent.items()},
     }
 
 
-def _utc(at_ms: int) -> str | None:
-    return utc(at_ms) if at_ms else None
-
-
-def _turn_json(turn: Turn) -> dict[str, object]:
-    end = turn.end
-    return {
-        "seq": turn.seq,
-        "request_id": turn.ask.request_id,
-        "at": utc(turn.at),
-        "prompt": turn.ask.prompt,
-        "schema": turn.ask.schema,
-        "ended": end
-        and {
-            "seq": turn.ended_seq,
-            "at": utc(turn.ended_at),
-            "status": STATUS[end.kind],
-            **attributes(end, "kind", "detail", "text"),
-            "structured_output": end.value,
-            "usage": usage_json(end.usage),
-        },
-    }
-
-
-def node_json(grown: Tree, node: Node) -> dict[str, object]:
-    """Return an agent and those under it as JSON."""
-    task = ("prompt", "description", "status", "state", "kind", "detail")
-    own = (*task, "turns", "tools", "retries", "reports")
-    return {
-        "address": node.address,
-        "agent": node.profile,
-        **attributes(node, *own),
-        "kind": node.kind or None,
-        "usage": usage_json(node.usage),
-        "usage_with_children": usage_json(grown.usage_of(node.address)),
-        "started": _utc(node.started_at),
-        "ended": _utc(node.ended_at),
-        "children": [node_json(grown, grown.nodes[child]) for child in node.children],
-    }
+def _figures(one: ToolFigures) -> dict[str, object]:
+    latency = one.latency._asdict() if one.latency else None
+    rates = {"error_rate": one.error_rate, "cache_hit_rate": one.cache_hit_rate}
+    return {**one._asdict(), **rates, "latency": latency}

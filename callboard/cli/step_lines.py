@@ -9,9 +9,11 @@ from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.session.place_names import call_name
-from callboard.cli.events_command import event_json, style_of
+from callboard.cli.event_lines import event_json, style_of
 from callboard.cli.formats import duration, local, local_time
-from callboard.cli.state_command import plain, summary
+from callboard.cli.output import emit_json, emit_lines, width_of_stdout
+from callboard.cli.recordings import say_checked
+from callboard.cli.state_view import plain, summary
 from callboard.cli.terminal_escape import safe_line, safe_text
 from callboard.replay.recording import Recording
 from callboard.replay.steps import Step
@@ -37,6 +39,20 @@ def step_lines(
         if has_state:
             lines += json_lines(msgspec.json.encode(plain(step.state)))
     return [*lines, Text()]
+
+
+def emit_steps(recording: Recording, start: int, upto: int, *, is_checked: bool, as_json: bool) -> None:
+    """Print the steps from event to event. As JSON, a single one has the whole state."""
+    steps, is_one = recording.steps(), start == upto
+    for seq in range(start, upto + 1):
+        step = steps.at(seq)
+        if as_json:
+            found = step_json(recording, step, is_checked=is_checked, has_state=is_one)
+            emit_json(found, is_line=not is_one)
+        else:
+            emit_lines(step_lines(recording, step, width_of_stdout()))
+    if not as_json:
+        say_checked(is_checked=is_checked)
 
 
 def step_json(recording: Recording, step: Step, *, is_checked: bool, has_state: bool) -> dict[str, object]:

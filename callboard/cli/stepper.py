@@ -11,11 +11,11 @@ from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
-from callboard.cli.change_lines import change_lines, heading
-from callboard.cli.events_command import lines_of
+from callboard.cli.event_lines import lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.output import console_on, emit_lines
 from callboard.cli.request_command import show_request
+from callboard.cli.state_view import change_lines, heading
 from callboard.cli.step_lines import step_lines
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.importance import is_failure
@@ -92,11 +92,11 @@ class Stepper:
     def _act(self, action: "Callable[[Stepper], None]") -> None:
         try:
             action(self)
-        except CallboardError as error:  # an event without a request, a text that is no path
+        except CallboardError as error:  # an event without a request, a text that is not a path
             self.say(str(error))
 
     def say(self, text: str) -> None:
-        """Print a line that is no part of a step."""
+        """Print a line that is not part of a step."""
         emit_lines([Text(safe_line(text, 1_000), style="dim")])
 
     @property
@@ -146,7 +146,7 @@ class Stepper:
         found = self._recording.changes(self.at)
         at, actor = self._recording.decision(self.at)
         emit_lines([Text(heading(at, actor, has_changes=bool(found)), style="bold")])
-        emit_lines(change_lines(found, self._folding("state {at} --changes")))
+        emit_lines(change_lines(found, self._folding("show {at} --changes")))
 
     def _folding(self, command: str) -> Folding:
         """Return a folding that names the command which shows all."""

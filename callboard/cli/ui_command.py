@@ -23,19 +23,22 @@ from callboard.replay.reading import Source
 @click.option("--no-open", is_flag=True, help="Print the path of the page and open nothing.")
 @beside_option
 @click.option("--follow", is_flag=True, help="Serve the page and add new events to it, until Ctrl-C.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With --follow; 0 is a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="With --follow: the port; 0 for any free one."
+)
 @log_option
 @key_options
 def ui(session: str, no_open: bool, beside: str, follow: bool, port: int, log: str) -> None:
     """Open a session as a page in the browser.
 
-    The page is one file in the folder for temporary files, which only you can read. It is what
-    `callboard export --format html` writes: it needs no network, sends nothing, and holds the whole session.
-    With #SEQ it opens at that event. Every digest is checked. With --beside the page has two sessions, a fork
-    and its origin or two runs, row by row, with the first difference and what the fork saved.
+    The page is one file in the folder for temporary files, which only you can read. It is what `callboard
+    export --format html` writes: it needs no network, sends nothing, and contains the whole session. With
+    #SEQ it opens at that event. Every digest is checked. With --beside the page has two sessions, a fork and
+    its origin or two runs, row by row, with the first difference and what the fork saved.
 
-    With --follow a server on 127.0.0.1 gives the page of a session that is being written, and new events come
-    as they are recorded. Its address holds a random token, and no other site can read it. Ctrl-C ends it.
+    With --follow a server on 127.0.0.1 serves the page of a session that is being written, and new events
+    appear as they are recorded. Its address contains a random token, and no other site can read it. Ctrl-C
+    ends it.
 
     \b
     Examples:

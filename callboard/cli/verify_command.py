@@ -39,18 +39,18 @@ _CODES: Final = {"corrupt": CORRUPT, "diverged": DIVERGED, "broken": FAILED}
 @key_options
 @json_option
 def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> int:
-    """Check digests, and that the code does what the log says.
+    """Check digests, and whether the code does what the log says.
 
-    Two checks are made. The chain of digests shows changed, missing and reordered events. A replay runs every
-    decider again on the recorded inputs: it must post, byte for byte, the events that the log has. The first
-    divergence is shown with the expected and the actual event, and the events that led to this decision. No
-    model is called and no tool runs.
+    This makes two checks. The chain of digests shows changed, missing and reordered events. A replay runs
+    every decider again on the recorded inputs: it must post, byte for byte, the events that are in the log.
+    The first divergence is shown with the expected and the actual event, and the events that led to this
+    decision. No model is called and no tool runs.
 
-    The log alone cannot show that its tail was cut off: keep the head that `callboard run` prints and give it
-    with --head. Digests without a key can be computed again by anyone who edits a log: use a key, and give it
+    The log alone cannot show that its tail was cut off: keep the head that `callboard run` prints and pass it
+    with --head. Digests without a key can be recomputed by anyone who edits a log: use a key, and pass it
     with --key-file.
 
-    Exit code 0 if all is well, 4 if a log is corrupt, 5 if the code diverges.
+    The exit code is 0 if all is well, 4 if a log is corrupt, and 5 if the code diverges.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
                 raise
             places = []  # the session may be in the part of the file that cannot be read
         found = _check_each(places, lambda place: _verified(reader, place, kept), is_quiet=as_json)
-    return _conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
+    return _conclude(found, log, "all as recorded", is_all=is_all, as_json=as_json, damage=damage)
 
 
 @click.command("check")
@@ -82,11 +82,11 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
     """Check the rules of delegation on recorded sessions.
 
     The rules are those of simulated sessions (`callboard explore`): depth and caps, one winner, one end for
-    every delegation, nothing after a stop, budgets never overshot, nothing handed down that was not granted,
-    and the requests of models. `callboard verify` finds decisions that differ from the recorded ones;
-    `callboard check` finds recorded ones that were wrong.
+    every delegation, nothing after a stop, no budget exceeded, no rights or limits passed down that were not
+    granted, and the requests to models. `callboard verify` finds decisions that differ from the recorded
+    ones; `callboard check` finds recorded ones that were wrong.
 
-    Exit code 0 if every rule was kept, 1 if one was broken, 4 if a log is corrupt.
+    The exit code is 0 if every rule was kept, 1 if one was broken, and 4 if a log is corrupt.
 
     \b
     Examples:
@@ -97,7 +97,7 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
     with open_reader(log) as reader:
         places = _places_of(reader, session, is_all=is_all)
         found = _check_each(places, lambda place: _checked(reader, place), is_quiet=as_json)
-    return _conclude(found, log, "not as they should be", is_all=is_all, as_json=as_json)
+    return _conclude(found, log, "every rule kept", is_all=is_all, as_json=as_json)
 
 
 def _checked(reader: LogReader, place: Place) -> tuple[Found, list[str]]:
@@ -175,15 +175,18 @@ def _corrupt_line(error: CorruptLog) -> str:
 
 
 def _conclude(
-    found: list[Found], log: str, wrong: str, *, is_all: bool, as_json: bool, damage: str = ""
+    found: list[Found], log: str, good: str, *, is_all: bool, as_json: bool, damage: str = ""
 ) -> int:
-    """Print the JSON, or the sum of all sessions, and return the exit code. damage: of the whole file."""
+    """Print the JSON, or the sum of all sessions, and return the exit code.
+
+    good: the verdict if no session failed. damage: that of the whole file.
+    """
     if as_json:
         result = found[0] if found and not is_all else {"log": log, "sessions": found}
         emit_json({**result, "damage": damage} if damage else result)
     elif is_all:
         bad = sum(one["result"] != "ok" for one in found)
-        talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} {wrong}")
+        talk(f"{counted(len(found), 'session')} checked, {f'{bad} failed' if bad else good}")
     results = {"corrupt"} if damage else {one["result"] for one in found}
     codes = [code for result, code in _CODES.items() if result in results]
     return codes[0] if codes else 0

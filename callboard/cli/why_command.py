@@ -10,7 +10,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
 from callboard.actors.session.place_names import call_name
-from callboard.cli.events_command import lines_of
+from callboard.cli.event_lines import lines_of
 from callboard.cli.folding import Folding
 from callboard.cli.message_summary import summary_of
 from callboard.cli.options import (
@@ -32,7 +32,7 @@ _SHOWN = 12  # events of a long list, beside those that matter
 @click.command("why")
 @event_argument
 @click.option(
-    "--value", default="", metavar="V", help="A text or number in the event: show where it was first."
+    "--value", default="", metavar="V", help="A text or number in the event: show where it first appeared."
 )
 @click.option("--label", default="", metavar="L", help="A label of the event's agent: show its source.")
 @full_option
@@ -44,13 +44,14 @@ def why(
 ) -> None:
     """Show why an event happened.
 
-    First the way: one path from a client's input to the event. Then its parts: the events whose content it
-    was made of; for a request or a reply of a model, those that were new in the request. With --value, the
-    events that hold the value, from this one back to the one where it was first; others that could be its
-    source stand under "also in"; of a value that a model made itself, its inputs. With --label, the
-    events through which the label came to the event's agent, from the newest to its source.
+    The output begins with one path from a client's input to the event. Then follow the events that
+    contributed to its content; for a request or a reply of a model, those that were new in the request. With
+    --value, it lists the events that contain the value, from this one back to the one where it first
+    appeared; others that could be its source are listed under "also in"; for a value that a model made
+    itself, it shows the inputs. With --label, it lists the events through which the label reached the event's
+    agent, from the newest to the source.
 
-    Only the events that are needed are read, so digests are checked with --check only.
+    Only the required events are read, so digests are checked only with --check.
 
     \b
     Examples:
@@ -75,7 +76,7 @@ def why(
     if label:
         _emit(f"the source of the label {label!r}", labelled, fold)
     if isinstance(found.event.body, ModelReplied):
-        talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
+        talk(f"\nthe whole request to the model: callboard request {recording.session_id}#{seq}{log_flag()}")
     fold.say()
     say_checked(is_checked=check)
 

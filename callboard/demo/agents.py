@@ -1,5 +1,10 @@
-"""The cast as real agents with real tools; only the models are scripted."""
+"""The cast as real agents with real tools; only the models are scripted.
 
+The agents that summarise the modules: a surveyor, and a summariser for each module.
+"""
+
+import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -10,12 +15,23 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from callboard.actors.protocol.limits import Limits
-from callboard.demo.entry import declared, programs, racer
-from callboard.demo.inquiry import Answer, Depth, Finding, Inquiry, Module, Modules, schema_of, turn
-from callboard.demo.modules import summariser, surveyor
+from callboard.demo.finders import declared, programs, racer, tester
+from callboard.demo.inquiry import (
+    Answer,
+    Branch,
+    Census,
+    Depth,
+    Finding,
+    Inquiry,
+    Module,
+    Modules,
+    PythonFile,
+    look,
+    schema_of,
+    turn,
+)
 from callboard.demo.sources import one_line, printable
-from callboard.demo.tester import tester
-from callboard.demo.tools import Folder
+from callboard.demo.tools import ASIDE, Folder
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel, call
 from callboard.runtime.tools.tool import tool
@@ -33,6 +49,53 @@ TASKS: Final = (
 )
 # A path or a quote stays whole, so that it can be copied: its line may be longer.
 _wrap: Final = partial(wrap, width=80, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+MODULES_MAX: Final = 12
+_PROMPT: Final = "Summarise this module.\npath: "
+
+
+def surveyor(prompt: str) -> Inquiry[Modules]:
+    """Find the modules, and delegate a summary of each, all at once."""
+    root = yield from look(Census, "count_code", files="^[^/]*$")
+    found = _modules((yield from look(list[Branch], "list_folders")))
+    if root.programs or (root.files and not found):
+        found.insert(0, ".")
+    chosen = found[:MODULES_MAX]
+    tasks = [call("task", agent="summariser", prompt=_PROMPT + json.dumps(path)) for path in chosen]
+    answers = (yield f"{len(tasks)} modules: one sub-agent for each.", tasks) if tasks else ()
+    return Modules(tuple(map(_summary, chosen, answers)), tuple(found[MODULES_MAX:]))
+
+
+def _summary(path: str, answer: Answer) -> Module:
+    return Module(path, f"No summary: {one_line(answer.content)}") if answer.is_error else answer.read(Module)
+
+
+def _modules(folders: list[Branch]) -> list[str]:
+    """Return the modules: those of the project before those of its authors, the larger first."""
+    folders = [folder for folder in folders if folder.files]
+    folders.sort(key=lambda folder: (bool(re.search(ASIDE, f"{folder.path}/")), -folder.files, folder.path))
+    found: list[str] = []
+    for top in [folder for folder in folders if "/" not in folder.path]:
+        # `src` and `packages` hold only folders, and stand for these.
+        inside = [folder.path for folder in folders if folder.path.startswith(f"{top.path}/")]
+        found += [top.path] if top.own or top.path.startswith(".") else inside
+    return found
+
+
+def summariser(prompt: str) -> Inquiry[Module]:
+    """Summarise one folder: count its code, and read the words of its files about themselves."""
+    path = json.loads(prompt.partition("\npath: ")[2] or '"."')
+    folder, below = ("", "[^/]*$") if path == "." else (f"{re.escape(path)}/", "")
+    census = yield from look(Census, "count_code", files=f"^{folder}{below}", lines=True)
+    files = yield from look(list[PythonFile], "parse_python", files=rf"^{folder}[^/]*\.py$", limit=6)
+    # A package speaks in its __init__.py, a folder of scripts in its first one.
+    files.sort(key=lambda file: not file.file.endswith("__init__.py"))
+    says = " ".join(file.docstring for file in files[:1])
+    # Languages of programs come first, if they are a tenth of the files.
+    code = [name for name in census.programs if census.languages[name] * 10 >= census.files]
+    names = [name for name in dict.fromkeys([*code, *census.languages]) if name != "other"]
+    languages = ", ".join(names[:3]) or "No known language"
+    size = f"files: {census.files:,}, lines: {census.lines:,}"
+    return Module(path, one_line(f"{languages}; {size}. {says}", 400))
 
 
 def host(prompt: str) -> Inquiry[str]:

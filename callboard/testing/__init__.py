@@ -37,7 +37,7 @@ _HOMES = {
     "replay.testing.sessions.world": ("SessionWorld",),
     "replay.testing.stores.contract": ("StoreContract",),
     "replay.testing.stores.events": ("StorePlace",),
-    "testing.campaign": ("Explorer",),
+    "testing.fixtures": ("Explorer",),
     "testing.recorded_scenario": ("RecordedScenario",),
     "testing.runs": ("Exploration", "BrokenRules", "Scenario", "Simulation", "explore", "simulate"),
 }

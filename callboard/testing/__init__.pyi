@@ -24,7 +24,7 @@ from callboard.replay.testing.sessions.resumes import check_resumes as check_res
 from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
 from callboard.replay.testing.stores.contract import StoreContract as StoreContract
 from callboard.replay.testing.stores.events import StorePlace as StorePlace
-from callboard.testing.campaign import Explorer as Explorer
+from callboard.testing.fixtures import Explorer as Explorer
 from callboard.testing.recorded_scenario import RecordedScenario as RecordedScenario
 from callboard.testing.runs import BrokenRules as BrokenRules
 from callboard.testing.runs import Exploration as Exploration

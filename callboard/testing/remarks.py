@@ -1,7 +1,7 @@
 """Remarks on a scenario: calls that callboard's own tools refuse, which break no rule.
 
-A model may do anything, so a refused call is no bug of a session. In a policy it is nearly always a mistake
-of its author: the run then tests something else than it seems to.
+A model may do anything, so a refused call is not a bug of a session. In a policy it is nearly always a
+mistake of its author, because the run then tests something other than it seems to.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ def faults_of(given: FaultsLike) -> Faults:
 
 
 def asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
-    """Return the client's asks, in order. Raises MisuseError if they are no text and no list of texts."""
+    """Return the client's asks, in order. Raises MisuseError if they are not a text or a list of texts."""
     prompts = [given] if isinstance(given, str) else given
     if not isinstance(prompts, Sequence) or not prompts:
         raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
@@ -37,7 +37,7 @@ def asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
 
 
 def monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
-    """Return the rules. Raises MisuseError if they are no list of rules."""
+    """Return the rules. Raises MisuseError if they are not a list of rules."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
     monitors = tuple(given)

@@ -103,7 +103,7 @@ class Diagnosis:
         return [taker for taker in self._takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         for check in self.takers(event.kind):
             check.take(event)
 

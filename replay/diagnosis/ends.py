@@ -120,7 +120,7 @@ class _Failed(NamedTuple):
 def _command(kind: OutcomeKind, agent: str) -> str:
     """Return the command that shows an end: for one at a limit, the spending or the turns that led to it."""
     if kind == "budget":
-        return "budget {session} --at {seq}"
+        return "show {session} --budget --at {seq}"
     return f"events {{session}} --grouped --actor {agent}" if kind == "iteration_cap" else "why {at}"
 
 

@@ -88,7 +88,7 @@ class Taker(Protocol):
     kinds: ClassVar[frozenset[str]]
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
 
 
 class Check(Taker, Protocol):

@@ -64,7 +64,7 @@ class Loops(CallCheck):
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in the result of a call."""
         if result.status == "ok":
-            # Calls like this one are no effects in between: they are what repeats.
+            # Calls like this one are not effects in between: they are what repeats.
             others = self._effect_count - self._effects[call.tool, call.arguments]
             of_tool = self._calls.setdefault((call.agent, call.tool), {})
             if (calls := of_tool.get(call.arguments)) is None:

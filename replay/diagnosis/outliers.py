@@ -19,7 +19,7 @@ from callboard.replay.reports import reported
 SIBLINGS_MIN: Final = 4
 """Reports of one profile to one parent below which none is called an outlier."""
 
-# Names of fields that say how to read another one. Verdicts differ by right: one "reject" is no fault.
+# Names of fields that say how to read another one. Verdicts differ by right: one "reject" is not a fault.
 _MEASURES: Final = frozenset({"unit", "units", "currency", "scale", "zone", "timezone", "format", "encoding"})
 # Names of fields whose numbers depend on the machine and the moment.
 _TIMES: Final = frozenset({"seconds", "ms", "duration", "elapsed", "took", "latency", "time"})

@@ -1,7 +1,7 @@
 """Findings about calls that agents refused by themselves, and that were never made good.
 
-A model that is told of a wrong name or argument mostly calls again, rightly. That is no finding. A call that
-is not made again is one: the agent went on without its result.
+A model that reads of a wrong name or argument mostly calls again, correctly. That is not a finding. A call
+that is not made again is one, because the agent went on without its result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

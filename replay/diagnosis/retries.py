@@ -98,7 +98,9 @@ class Retries:
                     f"{task.parent} gave one task {len(task.tries):,} times, to {', '.join(task.tries)}: "
                     f"{tokens:,} of {total:,} tokens, {share:.0%}"
                 )
-                yield Finding("retried", task.seq, task.parent, says, "budget {session}", tuple(task.tries))
+                yield Finding(
+                    "retried", task.seq, task.parent, says, "show {session} --budget", tuple(task.tries)
+                )
 
     def _tokens_below(self, agent: str) -> int:
         return sum(count for one, count in self._tokens.items() if is_at_or_below(one, agent))

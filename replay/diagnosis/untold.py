@@ -43,7 +43,7 @@ class UntoldErrors(CallCheck):
         self._found: list[Finding] = []
 
     def returned(self, call: ToolCall, result: Returned) -> None:
-        """Take in a result: one that is no error is the way out of those before it."""
+        """Take in a result: one that is not an error is the way out of those before it."""
         if result.status == "error":
             asked = _tokens(f"{call.tool} {call.arguments.decode()}")
             new = _tokens(result.output.decode("utf-8", "replace")) - asked

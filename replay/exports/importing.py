@@ -18,7 +18,7 @@ class Importing:
 
     A fork comes in parts: the events that it shares, each under the id of the session that posted them, and
     its own. A session that the log has serves as such a part if its digests are the same. One that comes with
-    its fork alone is hidden in the end: it is no session of the log, and goes with its last fork.
+    its fork alone is hidden in the end: it is not a session of the log, and goes with its last fork.
 
     progress: called with a session, how many of its events are written, and how many it has.
     """

@@ -94,7 +94,7 @@ def ascii_line(value: object) -> bytes:
 
 
 def event_line(session_id: str, row: Sealed, body: msgspec.Raw | None = None) -> EventLine:
-    """Return the line of a row. body: instead of the stored text. Raises CorruptLog if that is no message."""
+    """Return the line of a row. body: replaces the stored text. Raises CorruptLog if it is not a message."""
     try:
         kind, text = _kind(row.body).type, row.body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -18,6 +18,11 @@ from callboard.replay.reading import Source
 from callboard.replay.refusal_watch import refused_in
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX
+from callboard.runtime.log.telemetry.names import library_version
+from callboard.runtime.log.telemetry.otlp import otlp_document
+from callboard.runtime.log.telemetry.span_fold import spans_of
+from callboard.runtime.log.telemetry.spans import Span
 
 _PART: Final = ".part"  # of a file that is not whole yet
 
@@ -27,9 +32,11 @@ Progress = Callable[[str, int, int], object]
 
 @dataclass(frozen=True)
 class Job:
-    """The sessions to export. is_all: they are all that the log has. is_parsed: bodies as objects.
+    """The sessions to export. is_all: they are all that the log has.
 
+    is_parsed: bodies as objects instead of text (`jsonl`), so that digests cannot be computed from the file.
     agent: `module:agent`, with whose agents a test replays the session; empty for the recorded ones.
+    has_content: the spans of OTLP have the texts of models and tools.
     """
 
     sources: Sequence[Source]
@@ -37,13 +44,14 @@ class Job:
     is_parsed: bool = False
     agent: str = ""
     progress: Progress = lambda session_id, done, total: None
+    has_content: bool = False
 
 
 class Exporter(NamedTuple):
     """One format. about: for help texts. needs_file: it writes to a path only.
 
     beside: the ending of a second file that it writes beside the first one; empty for none.
-    takes_agent: it may name the agents of today.
+    takes_agent: it may name the agents of today. takes_content: it can leave content out.
     """
 
     about: str
@@ -52,6 +60,7 @@ class Exporter(NamedTuple):
     takes_parsed: bool = False
     beside: str = ""
     takes_agent: bool = False
+    takes_content: bool = False
 
 
 def _jsonl(job: Job) -> Iterator[bytes]:
@@ -103,6 +112,20 @@ def _html(job: Job) -> Iterator[bytes]:
     if job.is_all or len(job.sources) not in (1, 2):
         raise MisuseError("a page shows one session, or two beside each other: leave --all out")
     yield from html_page(job.sources[0], job.progress, *job.sources[1:])
+
+
+def _otlp(job: Job) -> Iterator[bytes]:
+    longest = CONTENT_CHARS_MAX if job.has_content else 0
+    return otlp_document(_spans(job), library_version(), longest)
+
+
+def _spans(job: Job) -> Iterator[tuple[str, Span]]:
+    """Yield the spans of all sessions. Those that a fork shares with its origin are in its origin's trace."""
+    for source in job.sources:
+        shared = source.reader.segments(source.session_id)[:-1]
+        events = (source.event(row.whole() if row.cuts else row) for row in _rows(job, source))
+        for span in spans_of(events, after=shared[-1].last if shared else 0):
+            yield source.session_id, span
 
 
 def _scenario(job: Job, target: "Path | BinaryIO") -> None:
@@ -160,6 +183,7 @@ EXPORTERS: Final[Mapping[str, Exporter]] = MappingProxyType(
         "pytest": Exporter(
             "a test that replays the session", _pytest, needs_file=True, beside=".jsonl", takes_agent=True
         ),
+        "otlp": Exporter("spans for OpenTelemetry, in JSON", partial(_text, _otlp), takes_content=True),
         "scenario": Exporter("a scenario to explore, in Python", _scenario),
     }
 )
@@ -178,6 +202,8 @@ def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
         raise MisuseError(f"{name} has no choice of bodies: leave is_parsed out")
     if job.agent and not exporter.takes_agent:
         raise MisuseError(f"{name} takes no agents: leave agent out")
+    if job.has_content and not exporter.takes_content:
+        raise MisuseError(f"{name} has all content: leave has_content out")
     if not isinstance(target, str | Path):
         exporter.write(job, target)
         return

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from callboard.actors.agent.eager import Eager
+from callboard.actors.agent.open_calls import OpenCalls
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState, Unsent, initial_agent
 from callboard.actors.agent.tasks import Background
@@ -28,7 +28,7 @@ from callboard.replay.states import Fold, Output
 
 _encode: Final = msgspec.json.Encoder().encode
 _BITS: Final = 5  # of a level of an IntMap
-_OPENED: Final = (Background, Eager)  # structs that are compared field by field
+_OPENED: Final = (Background, OpenCalls)  # structs that are compared field by field
 
 
 class Change(NamedTuple):

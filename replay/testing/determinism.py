@@ -39,7 +39,7 @@ HASH_SEED = "PYTHONHASHSEED"
 
 
 class Nondeterminism(CallboardError):
-    """Two processes made the same run, and came to different states.
+    """Two processes made the same run but reached different states.
 
     actor: whose state or message it is. step, label: the move after which they differ; step 0 is the start.
     field: the first difference, as a path; here, there: its two values, as JSON. schedule: the run, as text.
@@ -152,7 +152,7 @@ def plain(value: object) -> Any:
 
 
 _ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", None)
-"""Sets in order; where keys are no texts, that is refused."""
+"""Sets in order; where keys are not texts, that is refused."""
 
 
 def plain_event(event: Event) -> dict[str, object]:

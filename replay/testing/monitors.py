@@ -6,11 +6,12 @@ violation. So is hot for longer than 5 N steps of the fair part of a run, N bein
 and 10 N the most a run may have (https://microsoft.github.io/coyote/how-to/liveness-checking).
 """
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.world import Violation, World
+from callboard.replay.testing.world import Violation, World, place_of
 
 Predicate: TypeAlias = Callable[[Any], bool]
 """A condition of a world of any kind, so that a lambda will do."""
@@ -27,7 +28,8 @@ class _Rule:
             raise MisuseError(
                 f"a rule is a sentence and a function of the world, not {rule!r:.80} and {holds!r:.80}"
             )
-        self.rule, self._holds = rule, holds
+        _refuse_other_functions(rule, holds)
+        self.rule, self._predicate = rule, holds
 
     def begin(self, steps: int) -> None:
         """Do nothing: a rule of this kind keeps nothing from one run to the next."""
@@ -40,9 +42,38 @@ class _Rule:
         """Ignore the end."""
         return None
 
+    def _holds(self, world: World) -> bool:
+        """Return whether the sentence is true. Raises MisuseError if the rule itself is wrong."""
+        try:
+            found = self._predicate(world)
+        except (AssertionError, MisuseError):  # a rule may assert, with a sentence of its own
+            raise
+        except Exception as error:
+            raise MisuseError(
+                f"the rule {self.rule!r} itself is wrong: it raised {type(error).__name__}: {error} "
+                f"({place_of(error)})"
+            ) from error
+        if found is True or found is False:
+            return found
+        raise MisuseError(
+            f"the rule {self.rule!r} itself is wrong: it returned {found!r:.80}; return True or False"
+        )
+
     def _violation(self, world: World, at: int) -> Violation | None:
         """Return the violation if it does not hold now."""
         return None if self._holds(world) else Violation(self.rule, at)
+
+
+def _refuse_other_functions(rule: str, holds: Predicate) -> None:
+    """Refuse a function that does not take a world, or is asynchronous. Raises MisuseError."""
+    if inspect.iscoroutinefunction(holds):
+        raise MisuseError(f"the rule {rule!r} is an async function; a rule is a function of the world")
+    try:
+        inspect.signature(holds).bind(None)
+    except TypeError as error:
+        raise MisuseError(f"the rule {rule!r} is a function of the world alone: {error}") from None
+    except ValueError:  # a function in C that does not tell its arguments
+        pass
 
 
 class Always(_Rule):
@@ -55,7 +86,7 @@ class Always(_Rule):
 
 
 class AtRest(_Rule):
-    """`holds(world)` when nothing more is going to happen."""
+    """`holds(world)` once nothing more can happen."""
 
     at_rest = _Rule._violation
 
@@ -84,7 +115,7 @@ class Sometimes(_Rule):
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Look for the goal until it is met once; never return a violation."""
-        self.is_met = self.is_met or bool(self._holds(world))
+        self.is_met = self.is_met or self._holds(world)
         return None
 
 

@@ -8,10 +8,8 @@ Rules
   - A campaign ends a run at its first violation. A replay makes all moves and notes every broken rule.
 """
 
-import traceback
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from pathlib import PurePath
 from typing import Generic, Protocol, TypeAlias
 
 import msgspec
@@ -27,6 +25,7 @@ from callboard.replay.testing.world import (
     Violation,
     W,
     World,
+    place_of,
     watches,
 )
 
@@ -97,7 +96,7 @@ class Run(msgspec.Struct):
 
 
 def not_faults(moves: Sequence[Move]) -> Sequence[Move]:
-    """Return the moves that are no faults."""
+    """Return the moves that are not faults."""
     return [move for move in moves if move.kind != "fault"]
 
 
@@ -143,11 +142,7 @@ def _raised(error: Exception, at: int) -> Violation:
     """Return the violation for an exception of a decider, a world or a rule."""
     says_all = isinstance(error, AssertionError) and str(error)
     rule = str(error) if says_all else f"Nothing raises {type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return Violation(rule, at)
-    last = frames[-1]
-    return Violation(rule, at, f"{PurePath(last.filename).name}:{last.lineno} in {last.name}")
+    return Violation(rule, at, place_of(error))
 
 
 def _first(

@@ -11,7 +11,9 @@ Rules
   - A fault is never owed: a world is at rest when it offers nothing but faults.
 """
 
+import traceback
 from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePath
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -143,6 +145,14 @@ class Violation(msgspec.Struct, frozen=True):
     rule: str
     at: int
     place: str = ""
+
+
+def place_of(error: Exception) -> str:
+    """Return the file, line and function that raised; empty if they are not known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    return f"{PurePath(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"
 
 
 class Monitor(Protocol[W_contra]):

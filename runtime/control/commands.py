@@ -4,7 +4,7 @@ To add a command: its message in wire.py, its function here, and its row in `HAN
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
@@ -43,7 +43,13 @@ class Controlled(Protocol):
     async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session that does not run here. Return the number of its events."""
 
-    async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
+    async def prune(
+        self,
+        *,
+        older_than: timedelta,
+        status: SessionStatus | Collection[SessionStatus] | None,
+        tag: str | None,
+    ) -> int:
         """Delete the sessions without an event for so long. Return their number."""
 
     async def vacuum(self) -> int:

@@ -78,7 +78,7 @@ def _bound(place: Path) -> socket.socket:
 
 
 def refuse_foreign(place: Path) -> None:
-    """Refuse a file that is no socket of this user. Raises StoreFailed, and OSError for a missing file."""
+    """Refuse a file that is not a socket of this user. Raises StoreFailed, and OSError for a missing file."""
     found = place.lstat()
     if not stat.S_ISSOCK(found.st_mode):
         raise StoreFailed(f"{place} is not a socket; it is left alone: move it away")

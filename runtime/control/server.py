@@ -61,9 +61,7 @@ class ControlServer:
         if not isinstance(log, Announcing):
             return
         if not HAS_SOCKETS:
-            logger.info(
-                "this system has no sockets in files; `callboard approvals` cannot reach this process"
-            )
+            logger.info("this system has no Unix sockets; `callboard approvals` cannot reach this process")
             return
         try:
             made, place = bound_socket(log.owned_path)
@@ -158,4 +156,4 @@ def _command(line: bytes) -> Command:
     try:
         return COMMANDS.decode(clean_json(line))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MisuseError(f"this is no command: {str(error)[:200]}") from None
+        raise MisuseError(f"this is not a command: {str(error)[:200]}") from None

@@ -72,7 +72,7 @@ class PruneSessions(Base, frozen=True, tag="prune"):
     """An order to delete the sessions without an event for so long, as `Runtime.prune` does."""
 
     older_than_s: Annotated[float, msgspec.Meta(ge=0, le=1e10)]
-    status: SessionStatus | None = "closed"
+    status: tuple[SessionStatus, ...] | None = ("closed",)
     tag: str | None = None
 
 

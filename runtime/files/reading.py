@@ -19,7 +19,7 @@ _REASONS: Final[dict[int, tuple[FileReason, str]]] = {
     errno.ENOENT: ("missing", "there is no such file"),
     errno.ELOOP: ("link", "a part of it is a link, and links are not followed"),
     errno.EXDEV: ("bad_path", "it leads out of the root"),
-    errno.ENOTDIR: ("failed", "a part of it is no folder"),
+    errno.ENOTDIR: ("failed", "a part of it is not a folder"),
     errno.EISDIR: ("folder", "it is a folder"),
     errno.ENXIO: ("special", "it is a pipe, a socket or a device"),
     errno.ENAMETOOLONG: ("bad_path", "a name of it is too long"),

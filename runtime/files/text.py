@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from callboard.actors.protocol.errors import FileError
 from callboard.runtime.files.paths import shown
 
-_BINARY_IF_IN: Final = 8_192  # bytes in which a NUL means that a file is no text
+_BINARY_IF_IN: Final = 8_192  # bytes in which a NUL means that a file is not text
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),

@@ -36,6 +36,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents
 from callboard.runtime.sessions.session_deps import Given, SessionDeps, labels_of
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.runtime.telemetry.observer import Observer
 from callboard.runtime.tools.sources import Scope
 
 
@@ -45,6 +46,7 @@ class ForkStarter(ABC):
     log: EventLog
     writer: GroupWriter
     secrets: Secrets
+    observer: Observer
 
     @abstractmethod
     def _scope(self, session_id: str) -> AbstractAsyncContextManager[Scope]: ...
@@ -127,6 +129,7 @@ class ForkStarter(ABC):
         head = await self.log.fork(name, now_ms(), title, first.origin, planned.base, own=recovered.posted)
         self.writer.attach(name, 1, head)
         session = self._session(name, found, self._types_of(found), deps, scope)
+        self.observer.recall(name, shared.events)
         board = self._connect(session, 1, found, deps, scope)
         self._play(session, board, found, shared, PastFork(playback, answered), recovered, stored=head)
         return session

@@ -20,7 +20,7 @@ class PastFork(NamedTuple):
 
 
 async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None:
-    """Return the playback of a recorded session; None if it is no fork."""
+    """Return the playback of a recorded session; None if it is not a fork."""
     found = next((event for event in reversed(recorded.events) if isinstance(event.body, Forked)), None)
     if found is None:
         return None

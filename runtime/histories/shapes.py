@@ -204,7 +204,7 @@ class Reader:
             self._repairs.add(index, "has a call without a name", f"it is named {UNKNOWN}")
         found = _object(arguments)
         if found is None:
-            fault = f"has arguments of a call of {called} that are no JSON object"
+            fault = f"has arguments of a call of {called} that are not a JSON object"
             self._repairs.add(index, fault, f"their text stands under `{_UNREADABLE}`")
             text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
             found = {_UNREADABLE: text}

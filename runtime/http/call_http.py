@@ -62,7 +62,7 @@ class HttpAnswer:
         try:
             return json.loads(self.content)
         except ValueError as error:
-            raise ToolError(f"the answer is no JSON: {error}") from None
+            raise ToolError(f"the answer is not JSON: {error}") from None
 
 
 @dataclass
@@ -98,7 +98,7 @@ class CallHttp:
         self._deadline_s = deadline_s
 
     def request(self, method: str, url: str, **options: Any) -> HttpAnswer:
-        """Send a request from a tool that is no async function. Arguments and errors are those of `send`."""
+        """Send a request from a tool that is not async. Arguments and errors are those of `send`."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -141,7 +141,7 @@ class CallHttp:
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | str, body: object
     ) -> _Hop:
         if method.upper() not in _METHODS:
-            raise HttpError(f"{method[:20]!r} is no method; use {', '.join(_METHODS)}", "bad_url")
+            raise HttpError(f"{method[:20]!r} is not a method; use {', '.join(_METHODS)}", "bad_url")
         given = _checked_headers(headers)
         data = clean_text(content).encode() if isinstance(content, str) else content
         if body is not None:

@@ -72,16 +72,16 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214: in the upper half of th
 def place_of_url(url: httpx2.URL) -> Place:
     """Return the place of a URL. Raises HttpError for a URL with more than one reading."""
     if url.userinfo:
-        raise HttpError("an address holds no user and no password; use headers=", "bad_url")
+        raise HttpError("an address may not contain a user or a password; use headers=", "bad_url")
     if url.scheme not in _PORTS:
-        raise HttpError(f"{url.scheme[:20]!r} is no scheme of an address; use http or https", "bad_url")
+        raise HttpError(f"{url.scheme[:20]!r} is not a scheme of an address; use http or https", "bad_url")
     host = url.raw_host.decode("ascii", "replace").lower()
     port = _PORTS[url.scheme] if url.port is None else url.port
     try:
         return place_of(f"{url.scheme}://{_single(host)}:{port}")
     except ValueError:
         raise HttpError(
-            f"{host[:80]!r} is no host with one reading; use a name, four decimal numbers, or an IPv6 "
+            f"{host[:80]!r} is not a host with one reading; use a name, four decimal numbers, or an IPv6 "
             "address in brackets without a zone",
             "bad_url",
         ) from None
@@ -100,11 +100,11 @@ def url_of(text: object) -> httpx2.URL:
         raise HttpError(f"an address is a text of up to {URL_CHARS_MAX:,} characters", "bad_url")
     # Browsers and libraries read these characters in different ways, or drop them.
     if not text.isprintable() or " " in text or "\\" in text:
-        raise HttpError("an address holds no space, no backslash and no control character", "bad_url")
+        raise HttpError("an address may not contain a space, a backslash or a control character", "bad_url")
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise HttpError(f"this is no address: {str(error)[:200]}", "bad_url") from None
+        raise HttpError(f"this is not an address: {str(error)[:200]}", "bad_url") from None
 
 
 def is_public(address: Address) -> bool:

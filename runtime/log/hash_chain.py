@@ -36,7 +36,7 @@ from callboard.runtime.log.protocol import Head, Sealed, Segment
 
 DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)
-# Rows in memory at a time. Larger pages are no faster: 1,000 to 10,000 differ by less than the noise.
+# Rows in memory at a time. Larger pages are not faster: 1,000 to 10,000 differ by less than the noise.
 PAGE_EVENTS: Final = 2_000
 
 # Of an event that cannot be written: a lone surrogate, a number too large.
@@ -174,7 +174,7 @@ class HashChain:
             return
         if kept:
             other = "another" if self.key_check else "a"
-            raise WrongKey(f"{where} was made with {other} digest key; give that key")
+            raise WrongKey(f"{where} was created with {other} digest key; pass that key")
         raise WrongKey(
             f"{where} says that it was made without a digest key; leave the key out. If it was made with "
             f"one, the log was rewritten"

@@ -41,7 +41,7 @@ def file_of(address: str | Path) -> Path:
 def given_log(log: T) -> T:
     """Return a log, or a reader, that a user has given instead of an address. Raises MisuseError."""
     if not hasattr(log, "sessions"):
-        raise MisuseError(f'{log!r:.80} is no log; give a path, such as "callboard.db", or ":memory:"')
+        raise MisuseError(f'{log!r:.80} is not a log; give a path, such as "callboard.db", or ":memory:"')
     return log
 
 

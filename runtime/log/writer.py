@@ -47,10 +47,16 @@ NAP_FOR_S: Final = 0.000_05  # shortest nap; with waking up it takes some 100 us
 
 
 class GroupWriter:
-    """Writes the events of many sessions in common batches."""
+    """Writes the events of many sessions in common batches.
 
-    def __init__(self, log: EventLog) -> None:
+    on_commit: called with the seconds and the events of each commit; it must not raise.
+    """
+
+    def __init__(
+        self, log: EventLog, on_commit: Callable[[float, Sequence[Append]], object] = lambda took, batch: None
+    ) -> None:
         self._log = log
+        self._on_commit = on_commit
         self._streams: dict[str, Stream] = {}
         self._ready: list[Stream] = []
         self._task: asyncio.Task[None] | None = None
@@ -222,7 +228,8 @@ class GroupWriter:
             answers: Sequence[Head | Exception] = await self._log.append(batch)
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
-            self.commit_times.append(clock() - begun)
+            self.commit_times.append(took := clock() - begun)
+            self._on_commit(took, batch)
         except asyncio.CancelledError:  # the store finishes the batch: `_clear_doubts` asks it
             self._is_hurried = True
             self.undurable -= sum(len(part.events) for part in batch)

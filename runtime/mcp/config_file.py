@@ -73,7 +73,7 @@ _KNOWN: Final = frozenset(
 )
 # Any other key that may keep tools from an agent: passed over, it would give them to it.
 _LIMITS_TOOLS: Final = re.compile("(?i)tool|allow|den[iy]|block|exclude|include|filter|permission|read_?only")
-# Their values stand in many texts, and are no secrets.
+# Their values stand in many texts, and are not secrets.
 _PLAIN: Final = frozenset(
     (
         *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "PATH", "PWD", "SHELL", "LANG", "TERM"),
@@ -125,7 +125,7 @@ def _servers(file: Path) -> dict[str, Any]:
         what = "more than one" if given else "none"
         raise InvalidAgent(f"{file} has {what} of {', '.join(_PLACES)} and mcp.servers; write one of them")
     if not isinstance(given[0], dict):
-        raise InvalidAgent(f"{file}: its servers are no object of servers by name")
+        raise InvalidAgent(f"{file}: its servers are not an object of servers by name")
     return given[0]
 
 
@@ -147,7 +147,7 @@ def _document(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidAgent(f"{file} is not JSON: {clean_text(str(error))[:200]}") from None
     if not isinstance(found, dict):
-        raise InvalidAgent(f"{file} is no JSON object")
+        raise InvalidAgent(f"{file} is not a JSON object")
     return found
 
 
@@ -180,7 +180,7 @@ def _project(file: Path) -> Path:
 
 def _is_disabled(where: str, fields: object) -> bool:
     if not isinstance(fields, dict):
-        raise InvalidAgent(f"{where} is no object with a command or a url")
+        raise InvalidAgent(f"{where} is not an object with a command or a url")
     for key in ("disabled", "enabled"):
         if not isinstance(fields.get(key, False), bool):
             raise InvalidAgent(f"{where}: {key} is true or false, not {fields[key]!r:.100}")
@@ -233,7 +233,7 @@ class _Values:
         found = _NAME.fullmatch(text)
         if found is None:
             raise InvalidAgent(
-                f"{where}: ${{{text:.100}}} is no variable; write ${{NAME}} or ${{NAME:-default}}"
+                f"{where}: ${{{text:.100}}} is not a variable; write ${{NAME}} or ${{NAME:-default}}"
             )
         name, default = found[1], found[2]
         value = self._environ.get(name)

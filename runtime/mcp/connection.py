@@ -255,7 +255,7 @@ class Connection:
         """Hear of changes of the list, where the protocol has them as a stream."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        # Calls look at the list too, so a server without this stream, or one that is cut, is no failure.
+        # Calls look at the list too, so a server without this stream, or one that is cut, is not a failure.
         with contextlib.suppress(Exception):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:

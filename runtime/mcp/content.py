@@ -67,7 +67,7 @@ class Result(NamedTuple):
 def read_result(given: object) -> Result:
     """Read the result of a call. Raises Unreadable."""
     if not isinstance(given, dict):
-        raise Unreadable(f"its result is no object: {shown(given)}")
+        raise Unreadable(f"its result is not an object: {shown(given)}")
     content, data = given.get("content"), given.get("structuredContent")
     if content is None and data is None:
         return _oldest(given)
@@ -87,7 +87,7 @@ def _blocks(content: object) -> list[Block]:
     if content is None:
         return []
     if not isinstance(content, list):
-        raise Unreadable(f"the content of its result is no list: {shown(content)}")
+        raise Unreadable(f"the content of its result is not a list: {shown(content)}")
     blocks = [_block(block) for block in content[:_BLOCKS_MAX]]
     if len(content) > _BLOCKS_MAX:
         blocks.append(_text(f"[cut: these are the first {_BLOCKS_MAX:,} of {len(content):,} blocks]"))
@@ -155,7 +155,7 @@ def _data(what: str, media_type: str, data: str) -> Block:
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return _text(f"[{what} left out: its data is no base64]")
+        return _text(f"[{what} left out: its data is not base64]")
     source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": kind, "source": source}
 

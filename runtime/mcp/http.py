@@ -217,7 +217,7 @@ class _Body(httpx2.AsyncByteStream):
         return [fields.encode() + _event(message) for message in messages]
 
     def _messages(self, body: bytes) -> list[Message]:
-        """Return the messages of a body that is no stream of events."""
+        """Return the messages of a body that is not a stream of events."""
         if self._chunks.is_above:
             return self._above(body)
         is_json = body.lstrip(_BLANK).startswith((b"{", b"["))
@@ -235,7 +235,7 @@ class _Body(httpx2.AsyncByteStream):
         if body and not self._chunks.is_cut:
             kind = _type_of(self._response) or "a body"
             begin = shown(body[:200].decode(errors="replace"))
-            self._sending.failure = f"it answered with {kind} that is no message: {begin}"
+            self._sending.failure = f"it answered with {kind} that is not a message: {begin}"
         return []
 
     def _above(self, begin: bytes) -> list[Message]:
@@ -285,7 +285,7 @@ class _Chunks(httpx2.AsyncByteStream):
         self.is_over = False
 
     async def begin(self) -> bytes:
-        """Read to the first characters that are no space, and return the bytes from there on."""
+        """Read to the first characters that are not a space, and return the bytes from there on."""
         while len(self._begin) < _FIELD_BYTES and (chunk := await self._next()):
             self._begin = (self._begin + chunk).lstrip(_BLANK)
         return self._begin

@@ -168,7 +168,9 @@ def _words(server: "Server") -> "Server":
             )
         return words
     if not hasattr(server, "name"):
-        raise InvalidAgent(f"{server!r:.80} is no MCP server: give a URL, a command, or a server of the SDK")
+        raise InvalidAgent(
+            f"{server!r:.80} is not an MCP server: pass a URL, a command, or a server of the SDK"
+        )
     return server
 
 

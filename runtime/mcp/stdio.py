@@ -44,7 +44,7 @@ _Incoming = SessionMessage | Exception
 
 
 class ServerOutput:
-    """The last lines of a server's stderr, and its lines on stdout that are no messages."""
+    """The last lines of a server's stderr, and its lines on stdout that are not messages."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_STDERR_LINES)
@@ -57,13 +57,13 @@ class ServerOutput:
             self._lines.append(text[:_LINE_CHARS])
 
     def add_stray(self, line: bytes) -> None:
-        """Count a line of stdout that is no message, and keep the first."""
+        """Count a line of stdout that is not a message, and keep the first."""
         self._strays += 1
         self._stray = self._stray or clean_text(line.decode(errors="replace")).strip()[:_LINE_CHARS]
 
     def told(self) -> str:
         """Return what an error says of the output; empty if there was none."""
-        stray = f"; it printed {self._strays} lines on stdout that are no messages: {self._stray!r}"
+        stray = f"; it printed {self._strays} lines on stdout that are not messages: {self._stray!r}"
         last = "; the last lines of its stderr:\n" + "\n".join(self._lines)
         return (stray if self._strays else "") + (last if self._lines else "")
 

@@ -22,7 +22,7 @@ class ToolLists:
         self._warned: set[str] = set()  # a list is read every few seconds
 
     def readable(self, page: dict[str, Any]) -> dict[str, Any]:
-        """Return a page of the list that the SDK can read. Raises ValueError for one that is no list."""
+        """Return a page of the list that the SDK can read. Raises ValueError for one that is not a list."""
         given = page.get("tools")
         if not isinstance(given, list):
             raise ValueError(f"a page of its list has no tools: {shown(page)}")
@@ -31,7 +31,7 @@ class ToolLists:
         if isinstance(cursor, int) and not isinstance(cursor, bool):
             cursor = str(cursor)
         if cursor is not None and not (isinstance(cursor, str) and cursor == clean_text(cursor)):
-            raise ValueError(f"the cursor of its next page is no text: {shown(cursor, 100)}")
+            raise ValueError(f"the cursor of its next page is not text: {shown(cursor, 100)}")
         more = {"nextCursor": cursor} if cursor else {}
         return {"tools": tools, **more, **_FIXED}
 
@@ -60,7 +60,7 @@ class ToolLists:
 
 
 def _annotations(given: object) -> dict[str, Any]:
-    """Return the hints that are what the protocol says; a hint in words is no hint."""
+    """Return the hints that are what the protocol says; a hint in words is not a hint."""
     if not isinstance(given, dict):
         return {}
     return {"annotations": {key: given[key] for key in _HINTS if isinstance(given.get(key), bool)}}

@@ -55,7 +55,7 @@ def usable(given: object) -> tuple[Schema, list[str]]:
     if given is None or given is True:
         given = {}
     if not isinstance(given, dict):
-        raise ValueError(f"its schema is no object: {shown(given, 100)}")
+        raise ValueError(f"its schema is not an object: {shown(given, 100)}")
     data = bytes(to_json(given, max_bytes=_BYTES_MAX, what="its schema"))
     schema: Schema = msgspec.json.decode(data)
     mended = [] if _meta().is_valid(schema) else _drop_faults(schema, len(data))
@@ -77,7 +77,7 @@ def _meta() -> jsonschema_rs.Draft202012Validator:
 def _drop_faults(schema: Schema, size: int) -> list[str]:
     """Leave out the values that JSON Schema does not allow. Return their places. Raises ValueError."""
     if size > _MENDED_BYTES_MAX:
-        raise ValueError("it is no JSON Schema, and too large to be read in parts")
+        raise ValueError("it is not a JSON Schema, and too large to be read in parts")
     dropped: list[str] = []
     left: list[tuple[str, Schema]] = [("", schema)]
     while left and len(dropped) <= _FAULTS_MAX:

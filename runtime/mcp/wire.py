@@ -5,7 +5,7 @@ A message that answers a request of ours is an answer in any shape, so it is not
 JSON-RPC to the letter, which leaves a call waiting. So it gets a stand-in for each answer to a call, and a
 list of tools that it can read.
 
-a line or body that is no JSON        ValueError; the answer to the request that it names, if it names one
+a line or body that is not JSON        ValueError; the answer to the request that it names, if it names one
 JSON without "jsonrpc", with an id
   as text or as 3.0, error codes and
   texts of other types                read as meant
@@ -64,7 +64,7 @@ class Wire:
         """Return the messages of a line, an event or a body, as the SDK takes them.
 
         request: the id of the request that the data answers, where the transport knows it. Raises ValueError
-        for data that is no JSON-RPC message, and drops an answer without a waiting call.
+        for data that is not JSON-RPC message, and drops an answer without a waiting call.
         """
         value = parsed(data)
         batch = value if isinstance(value, list) else [value]
@@ -117,7 +117,7 @@ class Wire:
         if answer.kind != "result":
             raise _Failed(answer.value)
         if not isinstance(answer.value, dict):
-            raise ValueError(f"its result is no object: {shown(answer.value)}")
+            raise ValueError(f"its result is not an object: {shown(answer.value)}")
         return self._lists.readable(answer.value) if method == "tools/list" else _cleaned(answer.value)
 
 

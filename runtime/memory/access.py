@@ -81,7 +81,7 @@ class MemoryAccess:
         return entry_id
 
     def recall(self, query: str = "", *, memory: str = SHARED, limit: int = 10) -> list[MemoryEntry]:
-        """Return the entries that fit a query, best first; the newest ones for a query without words.
+        """Return the entries that match a query, best first; the newest ones for a query without words.
 
         The agent of this call has the labels of all entries that are returned. limit: 1 to 50 entries.
         Raises as `remember` does.
@@ -114,7 +114,7 @@ class MemoryAccess:
             or name != name.strip()
             or "*" in name
         ):
-            raise ToolError(f"{memory[:80]!r} is no name of a memory; there are {SHARED!r} and {OWN!r}")
+            raise ToolError(f"{memory[:80]!r} is not a name of a memory; there are {SHARED!r} and {OWN!r}")
         if name.startswith(_AGENT) and name != memory_of_agent(self._profile):
             raise ToolError(f"memory {name!r} is that of another agent")
         self._access.use("memory", name)
@@ -125,15 +125,15 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     """Return what a store gave as a list. Raises MemoryFailed for anything but entries."""
     entries = list(found)
     if not all(isinstance(one, MemoryEntry) for one in entries):
-        raise MemoryFailed("the memory returned something else than entries", "failed")
+        raise MemoryFailed("the memory returned something other than entries", "failed")
     _check_labels(united(*(one.labels for one in entries)))
     return entries
 
 
 def _check_labels(labels: Labels) -> None:
-    """Raise MemoryFailed for a label that is no name, which an agent cannot have."""
+    """Raise MemoryFailed for a label that is not a name, which an agent cannot have."""
     try:
         for label in labels:
             name_entry(label)
     except (ValueError, AttributeError, TypeError):
-        raise MemoryFailed("an entry of the memory has a label that is no name", "damaged") from None
+        raise MemoryFailed("an entry of the memory has a label that is not a name", "damaged") from None

@@ -36,7 +36,7 @@ _TABLES: Final = (
 )
 
 _SAID: Final[dict[int, tuple[MemoryReason, str]]] = {
-    sqlite3.SQLITE_NOTADB: ("damaged", "the memory's file is damaged, or is no memory; restore a copy of it"),
+    sqlite3.SQLITE_NOTADB: ("damaged", "the memory's file is damaged or not a memory; restore a copy of it"),
     sqlite3.SQLITE_CORRUPT: ("damaged", "the memory's file is damaged; restore a copy of it"),
     sqlite3.SQLITE_BUSY: ("locked", "another program holds the memory's file; try again later"),
     sqlite3.SQLITE_LOCKED: ("locked", "another program holds the memory's file; try again later"),
@@ -89,7 +89,7 @@ def _refuse_special(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables of a new file, and refuse a file that is no memory of this format."""
+    """Make the tables of a new file, and refuse a file that is not a memory of this format."""
     if _is_own(connection):
         return
     _use_wal(connection)
@@ -133,11 +133,11 @@ def _is_own(connection: sqlite3.Connection) -> bool:
     if not found and not application:
         return False
     if application != APPLICATION_ID:
-        raise MemoryFailed("the memory's file is another program's; name another file", "foreign")
+        raise MemoryFailed("the memory's file belongs to another program; name another file", "foreign")
     _refuse_newer(connection.execute("PRAGMA user_version").fetchone()[0])
     if found != _own_objects():  # a trigger or a view of a stranger, or a table that is gone
         raise MemoryFailed(
-            "the memory's file has other tables than callboard made; restore a copy", "damaged"
+            "the memory's file has tables that callboard did not create; restore a copy", "damaged"
         )
     return True
 

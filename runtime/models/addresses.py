@@ -6,7 +6,7 @@ from callboard.actors.protocol.errors import MisuseError
 
 
 def checked_url(base_url: str) -> str:
-    """Return an address without a slash at its end. Raises MisuseError for text that is no address."""
+    """Return an address without a slash at its end. Raises MisuseError for text that is not an address."""
     if not base_url.startswith(("http://", "https://")):
         raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
     return base_url.rstrip("/")

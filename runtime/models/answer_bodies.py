@@ -41,7 +41,7 @@ def start_of(data: bytes) -> bytes:
 
 
 def form_of(data: bytes) -> Form:
-    """Return the form of a body by its first bytes. data: with one byte or more that is no white space."""
+    """Return the form of a body by its first bytes. data: with one byte or more that is not white space."""
     start = start_of(data)
     if not start:
         return "frames" if data[:1] == b"\0" else ""

@@ -37,7 +37,7 @@ _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _IN_STRING: Final = re.compile(r"\\.|[\x00-\x1f]", re.DOTALL)
 
 NO_NAME: Final = "unnamed"
-"""The name of a call whose name did not arrive. It is no tool's, and every service takes it back."""
+"""The name of a call whose name did not arrive. It is not a tool's, and every service takes it back."""
 
 
 class Settled(NamedTuple):
@@ -67,7 +67,7 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     ):
         return Settled(objects[0])
     texts = list(dict.fromkeys(filter(str.strip, (streamed, *told))))
-    # One text that is no object says for itself what is wrong with it.
+    # One text that is not an object says for itself what is wrong with it.
     return Settled("\n".join(texts), "" if len(texts) == 1 and not objects else CONTRADICTED)
 
 

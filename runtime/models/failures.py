@@ -12,9 +12,13 @@
 Where the answer is lost, usage is "unknown", and the whole reservation is charged.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
+import msgspec
+
+from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import failure_text
@@ -120,3 +124,10 @@ def for_log(message: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         message = message.replace(secret, "[secret]")
     return message if len(message) <= MESSAGE_CHARS_MAX else message[: MESSAGE_CHARS_MAX - 1] + "…"
+
+
+def with_near_names(failure: ModelFailure, name: str, known: Iterable[str]) -> ModelFailure:
+    """Add near names to the failure of a service that does not know its model."""
+    if failure.code != "not_found_error":
+        return failure
+    return msgspec.structs.replace(failure, message=failure.message + near_names(name, known))

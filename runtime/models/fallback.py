@@ -1,10 +1,9 @@
 """Several models for one agent: after a failure of one, the agent asks the next.
 
-A `Fallback` is no model and calls none. It says which models an agent may ask, and becomes data in the
+A `Fallback` is not a model and calls none. It says which models an agent may ask, and becomes data in the
 agent's profile; the agent itself decides (actors/agent/fallback.py), and each attempt is an event.
 """
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, get_args
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.failures import PASSING, FailureKind
+from callboard.actors.protocol.near_names import near_or_all
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.models.protocol import Model, is_model, model_named
 
@@ -20,7 +20,7 @@ _KINDS: Final[tuple[str, ...]] = get_args(FailureKind)
 
 
 class Fallback:
-    """Models to ask in this order, each after a failure of the one before.
+    """Models to ask in this order, each after a failure of the previous one.
 
     models: two or more, or their names. on: the kinds of failures after which the next one is asked; also
     "context_full" and "refusal", which it does not hold unless you name them.
@@ -43,7 +43,7 @@ class Fallback:
 
     @property
     def spec(self) -> ModelSpec:
-        """Return the first model's spec, which holds the others'."""
+        """Return the first model's spec, which contains the others'."""
         first, *others = (one.spec for one in self.models)
         return replace(first, fallback=tuple(others), fallback_on=self.on)
 
@@ -96,12 +96,7 @@ def _kinds(given: object) -> tuple[FailureKind, ...]:
     named = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     for one in named:
         if one not in _KINDS:
-            raise MisuseError(f"Fallback(on=...) has no kind {one!r:.40}; {_near(str(one))}")
+            raise MisuseError(f"Fallback(on=...) has no kind {one!r:.40}{near_or_all(str(one), _KINDS)}")
     if not named:
         raise MisuseError(f"Fallback(on=...) names kinds of failures: {', '.join(_KINDS)}")
     return tuple(kind for kind in get_args(FailureKind) if kind in named)
-
-
-def _near(name: str) -> str:
-    near = difflib.get_close_matches(name, _KINDS, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_KINDS)}"

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownModel
 from callboard.actors.protocol.immutable import NULL, Json, Value
+from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
@@ -190,8 +191,8 @@ def _entry(provider: str) -> "EntryPoint":
         )
     if not found:
         raise UnknownModel(
-            f"there is no model provider {provider!r}{_near(provider)}; {_installed()}; install the package "
-            "that brings it "
+            f"there is no model provider {provider!r}{near_names(provider, _names())}; {_installed()}; "
+            "install the package that brings it "
             f"(one with an entry point {provider!r} in the group {GROUP!r})"
         )
     if len({one.value for one in found}) > 1:
@@ -202,20 +203,17 @@ def _entry(provider: str) -> "EntryPoint":
 
 def _provider_of(text: str) -> str:
     """Return the name with the provider that has such models, if it is installed; else an example."""
-    from importlib.metadata import entry_points
-
-    names = entry_points(group=GROUP).names
+    names = _names()
     found = (one for one, starts in _KNOWN_STARTS.items() if text.startswith(starts) and one in names)
     provider = next(found, "")
     return f"{provider}:{text}" if provider else _EXAMPLE
 
 
-def _near(provider: str) -> str:
-    from difflib import get_close_matches
+def _names() -> set[str]:
+    """Return the names of the installed providers."""
     from importlib.metadata import entry_points
 
-    found = get_close_matches(provider, entry_points(group=GROUP).names, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    return entry_points(group=GROUP).names
 
 
 def _package(entry: "EntryPoint") -> str:
@@ -223,9 +221,7 @@ def _package(entry: "EntryPoint") -> str:
 
 
 def _installed() -> str:
-    from importlib.metadata import entry_points
-
-    return f"installed providers: {', '.join(sorted(entry_points(group=GROUP).names)) or 'none'}"
+    return f"installed providers: {', '.join(sorted(_names())) or 'none'}"
 
 
 def _made(entry: "EntryPoint", text: str, name: str) -> Model:

@@ -29,7 +29,7 @@ class PrintedText(str):
 
     def __contains__(self, text: object) -> bool:
         if not isinstance(text, str):
-            raise TypeError(f"{text!r:.40} is no text, so no text holds it")
+            raise TypeError(f"{text!r:.40} is not text, so no text holds it")
         return str.__contains__(self, text) or any(text in one for one in _texts(self))
 
 

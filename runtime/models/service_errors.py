@@ -150,7 +150,7 @@ def _own_type(document: object) -> str:
 
 
 def _of_text(text: str) -> str:
-    """Return the words of a body that is no JSON."""
+    """Return the words of a body that is not JSON."""
     if "<html" in text[:_PAGE_CHARS].lower() or text.lstrip()[:9].lower() == "<!doctype":
         return "a web page; check base_url"
     return text.strip()

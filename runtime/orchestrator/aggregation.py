@@ -89,7 +89,7 @@ class Aggregator:
 
 
 def cells_of(data: Mapping[str, Any]) -> list[tuple[_Key, str]]:
-    """Return the table cells in the data of a result; entries that are no cells are left out."""
+    """Return the table cells in the data of a result; entries that are not cells are left out."""
     given = data.get("cells", ())
     entries = given if isinstance(given, list | tuple) else ()
     return [cell for cell in map(_cell, entries) if cell is not None]

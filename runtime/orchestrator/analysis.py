@@ -38,7 +38,9 @@ class HintRule:
         try:
             self._pattern = re.compile(pattern, re.IGNORECASE)
         except re.error as error:
-            raise MisuseError(f"hint rule {name!r}: {pattern!r} is no regular expression ({error})") from None
+            raise MisuseError(
+                f"hint rule {name!r}: {pattern!r} is not a regular expression ({error})"
+            ) from None
 
     def values(self, query: str) -> list[str]:
         """Return the values in a question, each once, in its order."""

@@ -29,7 +29,7 @@ def reason_of(error: DelegationFailed) -> str:
 def _told(text: str) -> tuple[str, ...]:
     try:
         found = msgspec.json.decode(text, type=_Folded)
-    except msgspec.DecodeError:  # an end that is no folded result, such as an ask that was given up
+    except msgspec.DecodeError:  # an end that is not a folded result, such as an ask that was given up
         return (text,)
     return found.detail, *found.problems, found.text
 

@@ -29,7 +29,7 @@ def is_answered(intent: QueryIntent, found: Sequence[Finding]) -> bool:
 
 
 def open_questions(finding: Finding) -> tuple[str, ...]:
-    """Return the questions that a finding leaves open; () if its `open` is no list of texts."""
+    """Return the questions that a finding leaves open; () if its `open` is not a list of texts."""
     given = finding.result.data.get("open", ())
     return tuple(one for one in given if isinstance(one, str)) if isinstance(given, list | tuple) else ()
 
@@ -57,7 +57,7 @@ class Router:
         self.max_hops, self.answered, self._select = max_hops, answered, select
 
     def select(self, query: str, intent: QueryIntent, enabled: tuple[Specialist, ...]) -> tuple[str, ...]:
-        """Return the names of the specialists that fit a question, the best first; else the default route."""
+        """Return the names of the specialists that match a question, best first; else the default route."""
         if self._select is not None:
             names = self._select(query, intent, enabled)
             if isinstance(names, str) or not isinstance(names, Iterable):

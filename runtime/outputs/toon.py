@@ -94,7 +94,7 @@ class _Writer:
             yield from self._items(key, items, depth, depth + 1)
 
     def _items(self, key: str, items: list[JsonValue], depth: int, inner: int) -> Iterator[Line]:
-        """Yield the lines of a list that is no table. inner: the depth of its items."""
+        """Yield the lines of a list that is not a table. inner: the depth of its items."""
         if is_plain_list(items):
             row = self._row(items)
             yield depth, f"{key}{self._head(items)}:{' ' * bool(row)}{row}"

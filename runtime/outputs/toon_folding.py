@@ -54,7 +54,7 @@ def _folded(
 
 
 def _chain(key: str, value: JsonValue, depth: int) -> _Chain:
-    """Return the chain that begins with a key. One of a single part is no chain."""
+    """Return the chain that begins with a key. One of a single part is not a chain."""
     parts = [key]
     while len(parts) < depth and isinstance(value, dict) and len(value) == 1:
         ((key, value),) = value.items()

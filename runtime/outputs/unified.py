@@ -21,7 +21,7 @@ CODE_CHARS_MAX: Final = 100
 MESSAGE_CHARS_MAX: Final = 2_000  # as of an exception that a plain tool raises
 
 _PASSED_ON: Final = (ToolInterrupted, InputNeeded)
-"""Exceptions that are no errors of the tool: they say how its call goes on."""
+"""Exceptions that are not errors of the tool: they say how its call goes on."""
 
 
 @overload

@@ -2,8 +2,8 @@
 
     <tool_result name="search"><item><id>1</id><name>Ada</name></item></tool_result>
 
-An item of a list is an `item`. A key that is no name in XML is the attribute `key` of an `entry`. A character
-that XML cannot hold becomes U+FFFD. Types get lost: numbers, flags and null become their texts.
+An item of a list is an `item`. A key that is not a name in XML is the attribute `key` of an `entry`. A
+character that XML cannot hold becomes U+FFFD. Types are lost: numbers, flags and null become their texts.
 """
 
 import re

@@ -32,7 +32,8 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.changed_arguments import changed_arguments
 from callboard.runtime.tools.input_forms import checked_values
 
-_NOTE_CHARS_MAX: Final = 2_000
+NOTE_CHARS_MAX: Final = 2_000
+"""Characters of a person's reason; a longer one is cut."""
 
 logger = logging.getLogger("callboard.approvals")
 
@@ -337,7 +338,7 @@ def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Reda
         asked.turn,
         asked.call,
         "approved" if answer.is_approved else "denied",
-        redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX),
+        redactor.cut(clean_text(answer.note), NOTE_CHARS_MAX),
         digest,
         asked.is_repeat,
         redactor.cut(clean_text(answer.by), BY_CHARS_MAX),

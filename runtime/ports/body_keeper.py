@@ -66,7 +66,7 @@ class BodyKeeper:
         try:
             kept = shortened(self._last.get(address, b""), clean)
         except UnicodeDecodeError:
-            logger.warning("the body of a request of %s is no text, and is not kept", address)
+            logger.warning("the body of a request of %s is not text, and is not kept", address)
             return reply
         self._last[address] = clean
         return replace(reply, sent=replace(reply.sent, head=kept.head, tail=kept.tail), body=kept.pieces)

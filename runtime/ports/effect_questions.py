@@ -6,7 +6,7 @@ a person's word. So nothing of it is in the log before the tool runs, and anothe
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.conversation import text_json
@@ -18,11 +18,9 @@ from callboard.actors.session.recorded_answers import Reusable, answer_to
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.ports.approval_port import ApprovalPort
+from callboard.runtime.ports.approval_port import NOTE_CHARS_MAX, ApprovalPort
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.sessions.board import Board
-
-_NOTE_CHARS_MAX: Final = 2_000
 
 
 class _Asked(NamedTuple):
@@ -93,7 +91,7 @@ class EffectQuestions(ApprovalPort):
     def _refuse(self, request: Event, note: str) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        words = self._board.secrets.redactor.cut(clean_text(note), _NOTE_CHARS_MAX)
+        words = self._board.secrets.redactor.cut(clean_text(note), NOTE_CHARS_MAX)
         output = text_json(f"Not run: {words or 'a person refused this call'}")
         self._board.answer(request, Post(request.sender, ToolReturned(call.turn, call.call, "error", output)))
 

@@ -147,7 +147,6 @@ class ModelPort:
     async def aclose(self) -> None:
         """Cancel all calls."""
         self._waiting.clear()
-        self._bodies.clear()
         self._ended("")
         await self._tasks.aclose()
 
@@ -321,10 +320,7 @@ class ModelPort:
 
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.
-        text = clean_text(text)
-        return (
-            text if len(text) <= _TEXT_CHARS_MAX else self._board.secrets.redactor.cut(text, _TEXT_CHARS_MAX)
-        )
+        return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
 
 
 def _believed(usage: Usage) -> Usage:

@@ -8,7 +8,7 @@ Rules
   - The pace is of this process. The log holds nothing of it, and a replay does not wait.
   - A call that waits is not under way: a stopped one is `cancelled`, and that of a process that detaches is
     made by the next resume.
-  - Steps of programs do not wait: they are no calls of a service.
+  - Steps of programs do not wait: they are not calls of a service.
 """
 
 import asyncio

@@ -41,14 +41,15 @@ class Roster(Protocol):
     sources: tuple[ToolSource, ...]
     later_tools: dict[str, Tool]
     agents: tuple[Agent, ...]
+    default_model: "ModelChoice | None"
     models: "tuple[ModelChoice, ...]"
 
 
 class ProgramState:
     """The shared state as a program reads it: `ctx.state["key"]`, and nothing else.
 
-    The log keeps the values that a step has read, for its re-execution. So this is no mapping: to go through
-    all keys would put the whole state into the log.
+    The log keeps the values that a step has read, for its re-execution. Therefore this is not a mapping,
+    because going through all keys would put the whole state into the log.
     """
 
     __slots__ = ("_run",)
@@ -62,7 +63,7 @@ class ProgramState:
     def __getitem__(self, key: str) -> Any:
         """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
         if not is_key_name(key):  # it cannot be declared, and the log may not be able to hold it
-            raise KeyError(f"{key!r:.80} is no name of a state key")
+            raise KeyError(f"{key!r:.80} is not a name of a state key")
         return msgspec.json.decode(self._run.state_of(key))
 
 
@@ -89,7 +90,7 @@ class ProgramContext:
         return self._prompt
 
     def earlier(self, most: int = 1) -> tuple[EarlierRun, ...]:
-        """Return the last runs for earlier asks of this session that returned, the oldest first.
+        """Return the last runs of earlier asks in this session that returned, oldest first.
 
         most: as many. Each has `prompt`, `text` and `value`. A sub-agent has no earlier runs.
         """
@@ -176,7 +177,7 @@ class ProgramContext:
         """Ask a model one question, without tools, and return its answer.
 
         schema: of the answer; text without one. system: the system prompt. model: one of the program's
-        `models`, or its name; by default the model that the program inherits. Raises DelegationFailed, whose
+        `models`, or its name; by default its own, or the one that it inherits. Raises DelegationFailed, whose
         `kind` is the reason; MisuseError for a model that the program does not list.
         """
         kind = output_type(schema)
@@ -185,8 +186,8 @@ class ProgramContext:
             wish["schema"] = kind.schema
         if system:
             wish["system"] = system
-        if model:
-            wish["model"] = self._known_model(model)
+        if model and (named := self._known_model(model)):
+            wish["model"] = named
         return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
 
     # --- time and chance ----------------------------------------------------------------
@@ -197,11 +198,11 @@ class ProgramContext:
         return datetime.datetime.fromtimestamp(whole, datetime.UTC).replace(microsecond=ms * 1_000)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, also over restarts: a resumed program waits for the rest."""
+        """Wait, even over restarts: a resumed program waits for the remaining time."""
         await asyncio.sleep(seconds)
 
     async def sleep_until(self, when: datetime.datetime) -> None:
-        """Wait until a time, also over restarts. Raises MisuseError for a time without a zone."""
+        """Wait until a time, even over restarts. Raises MisuseError for a time without a zone."""
         if when.tzinfo is None:
             raise MisuseError(f"sleep_until({when!r}): give the time a zone, for example datetime.UTC")
         await self._run.wait_by_clock((when - self.now()).total_seconds())
@@ -212,11 +213,11 @@ class ProgramContext:
 
     @property
     def state(self) -> "ProgramState":
-        """Return the shared state of the session as of this step, to read by key (docs/shared-state.md)."""
+        """Return the shared state of the session at this step, to read by key (docs/shared-state.md)."""
         return ProgramState(self._run)
 
     def since(self, name: str) -> bool:
-        """Return True if this run reaches the name first with code that asks about it.
+        """Return True if this run first reaches the name with code that asks for it.
 
         Write `if ctx.since("fee"):` around new code. A run that passed this place with the old code gets
         False, now and later, so that it asks what its recorded steps asked.
@@ -231,7 +232,7 @@ class ProgramContext:
         text: the reason, the `detail` of the outcome, up to 10,000 characters. kind: of the outcome, where
         another one than `failed` says more: `iteration_cap`, `budget`, `deadline`, `empty`, `no_report`,
         `model_error`, `model_refused`, `context_full`.
-        Raises MisuseError for any other kind, and for a reason that is no text or empty.
+        Raises MisuseError for any other kind, and for a reason that is not text or empty.
         """
         if not isinstance(text, str) or not text.strip():
             raise MisuseError(f"ctx.fail({text!r:.80}): give the reason, as a text")
@@ -278,7 +279,11 @@ class ProgramContext:
         return found
 
     def _known_model(self, model: "ModelChoice | str") -> str:
+        """Return the name of a model of the program, "" for its default one. Raises MisuseError."""
         name = model if isinstance(model, str) else model.spec.name
+        default = self._agent.default_model
+        if default is not None and name == default.spec.name:
+            return ""
         if name not in [one.spec.name for one in self._agent.models]:
             raise MisuseError(
                 f"program {self._agent.name!r} may not ask model {name!r}: list it in @program(models=[...])"

@@ -6,7 +6,7 @@ Rules
   - Callbacks run first in, first out. Tasks and futures hash by the number of their creation, so that a set
     of them iterates alike in every process. Python's own would hash by their place in memory.
   - Its time is the time of the step, in seconds since the run began, and stands still within a step. The
-    times that are left out are no part of it: a timer set before one is due that much later by the clock. A
+    times that are left out are not part of it: a timer set before one is due that much later by the clock. A
     timer for a time of day is not.
   - No sockets, files, threads or subprocesses: each such method raises and names what to write instead.
   - Garbage is not collected inside a step: the moment of a collection is chance, and a finalizer can act.
@@ -157,7 +157,7 @@ class ProgramLoop(_Base):
             left -= 1
             if left < 0:
                 raise EndlessStep(
-                    "the step does not come to rest: it waits in a loop for nothing but itself, as with "
+                    "the step never ends: it loops without waiting for anything, as with "
                     "asyncio.sleep(0); wait for an ask or for a time, as with ctx.sleep(1)"
                 )
         return left
@@ -272,7 +272,7 @@ class ProgramLoop(_Base):
         if self._cancelled_timers > max(_CANCELLED_TIMERS, len(self._timers) // 2):
             self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
             heapq.heapify(self._timers)
-            self._cancelled_timers = 0
+            self._cancelled_timers = 1  # this one, which is marked as cancelled after this call
 
     def _forget_cancelled(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

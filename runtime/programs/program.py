@@ -1,5 +1,6 @@
 """`@program`: an async function as an agent."""
 
+import copy
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
@@ -12,7 +13,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.agent import Agent
-from callboard.runtime.agent_fields import OnBroken
+from callboard.runtime.agent_fields import OnBroken, model_of
 from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.programs.asks import text_of_blocks
@@ -43,12 +44,14 @@ class ProgramOptions(_AgentOptions, total=False):
     """The options of `@program` beside a name and a description; `program` describes each."""
 
     schema: object
+    model: ModelChoice | str | None
     models: Sequence[ModelChoice | str]
 
 
 class Program(Agent, Generic[R_co]):
-    """An agent that is a program; `@program` makes it. A call of it is a call of the function.
+    """An agent that is a program; `@program` creates it. Calling it calls the function.
 
+    default_model: of its questions and of its agents; None for the one that it inherits.
     models: those that `ctx.ask_model(model=...)` may name.
     Raises InvalidAgent for a function that cannot be a program, and as `Agent` does.
     """
@@ -62,6 +65,7 @@ class Program(Agent, Generic[R_co]):
         *,
         description: str = "",
         schema: object = None,
+        model: ModelChoice | str | None = None,
         models: Sequence[ModelChoice | str] = (),
         **options: Unpack[_AgentOptions],
     ) -> None:
@@ -74,6 +78,7 @@ class Program(Agent, Generic[R_co]):
             **options,
         )
         self.function = function
+        self.default_model = model_of(name, model)
         self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)
 
     def __repr__(self) -> str:
@@ -86,15 +91,28 @@ class Program(Agent, Generic[R_co]):
     @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the program's own steps and questions may use."""
-        return (self.model, *(one for choice in self.models for one in models_of(choice)))
+        choices = (self.default_model, *self.models)
+        return (self.model, *dict.fromkeys(one for choice in choices for one in models_of(choice)))
+
+    @property
+    def model_below(self) -> ModelChoice | None:
+        """Return the model for its questions and for agents without one; None for the inherited one."""
+        return self.default_model
 
     def profile(self) -> Profile:
         """Return the plain description that goes into the log."""
         models = tuple(model.spec for model in self.models)
-        return msgspec.structs.replace(super().profile(), turns="any", models=models)
+        default = self.default_model.spec if self.default_model else None
+        return msgspec.structs.replace(super().profile(), turns="any", models=models, default_model=default)
+
+    def with_model(self, model: ModelChoice) -> Self:
+        """Return this program with another default model."""
+        agent = copy.copy(self)
+        agent.default_model = model
+        return agent
 
     def words(self, outcome: Outcome[object]) -> str:
-        """Return the result of an ask of this program in words, as a chat shows it."""
+        """Return the result of an ask of this program as text, as a chat shows it."""
         return outcome.text
 
     def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
@@ -143,7 +161,8 @@ def program(
 
     name, description: instead of the function's own name and the first paragraph of its docstring.
     schema: of its result, as `output_schema` of an `Agent`. agents, tools: those that it may ask.
-    models: those that `ctx.ask_model(model=...)` may name. limits: its own bounds.
+    model: of its questions, and of its agents without one; by default the one that it inherits.
+    models: further ones that `ctx.ask_model(model=...)` may name. limits: its own bounds.
     state: keys of the session's shared state that its tools use. later_tools: those that `set_tools` may give
     it. permissions: its bundle. input: its contract; the prompt then is a value of that type. on_broken: the
     effect of missing parts. All of these are as of an `Agent`.
@@ -168,7 +187,8 @@ def program(
 def _check_function(name: str, function: object) -> None:
     if not inspect.iscoroutinefunction(function):
         raise InvalidAgent(
-            f"program {name!r}: {function!r:.100} is no async function; write `async def {name}(ctx, prompt)`"
+            f"program {name!r}: {function!r:.100} is not an async function; write "
+            f"`async def {name}(ctx, prompt)`"
         )
     try:
         inspect.signature(function).bind(None, "")

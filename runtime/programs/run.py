@@ -4,7 +4,7 @@ A step hands over the answers that came, in the order of the log, and runs until
 fires the timers that are due. So an answer that came in time goes before a timeout. The asks made meanwhile,
 and the end if there is one, are the step.
 The same steps with the same answers and times make the same asks, in this process and in any other.
-An answer may say that the program ends with this step, whatever it does. Then an ask is no part of the step,
+An answer may say that the program ends with this step, whatever it does. Then an ask is not part of the step,
 and raises as one that was given up; and a wait is over at once, since nothing more can come in its time.
 """
 
@@ -74,8 +74,6 @@ class ProgramRun:
         self.steps = 0
         self.at = 0
         self.left_out_ms = 0
-        self._began_at = 0
-        self._left_out_before = 0
         self._number = number_of(run)
         self._main = main
         self._task: asyncio.Task[object] | None = None
@@ -367,7 +365,7 @@ def _ending_with_value(value: object) -> Ending:
         data = to_json(value, max_depth=VALUE_DEPTH_MAX, what="it")
     except InvalidPrompt as error:
         raise ProgramCrashed(
-            f"the program returned a {type(value).__name__}, which is no JSON: {error}"
+            f"the program returned a {type(value).__name__}, which is not JSON: {error}"
         ) from None
     return Ending(bytes(data).decode(), data)
 

@@ -43,7 +43,7 @@ def tool_value(tool: Tool | str, answer: Answer) -> object:
         return read(answer)
     except Exception as error:  # of msgspec, of pydantic, or of the type's own code
         raise CallFailed(
-            f"tool {tool.name!r} ran, but its result is no {name_of(hint)}: {failure_text(error)}",
+            f"tool {tool.name!r} ran, but its result is not of type {name_of(hint)}: {failure_text(error)}",
             answer.text,
         ) from None
 

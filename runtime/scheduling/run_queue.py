@@ -159,7 +159,7 @@ class LoopInbox:
 
         worker: handles the messages. It may be replaced later.
         """
-        # Not the context of the first post: that caller's variables are no concern of the actor.
+        # Not the context of the first post: that caller's variables are not a concern of the actor.
         self._context = contextvars.copy_context()
         self._join(loop, worker)
 

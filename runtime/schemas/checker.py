@@ -89,10 +89,10 @@ class SchemaChecker:
             return
         answer = self.check(CheckSchema(0, "accept", schema))
         checked = answer if isinstance(answer, SchemaChecked) else await answer
-        # A check that failed, for want of a worker for example, is no fault of the schema.
+        # A check that failed, for want of a worker for example, is not a fault of the schema.
         if checked.status == "invalid":
             why = "; ".join(map(str, checked.problems))
-            raise InvalidSchema(f"output_schema is no valid JSON schema: {why}")
+            raise InvalidSchema(f"output_schema is not a valid JSON schema: {why}")
 
     async def aclose(self) -> None:
         """End the workers. Checks under way, and later ones that need a worker, are answered `failed`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """The text is no schema that we accept. problems: the reasons, and what to change."""
+    """The text is not a schema that we accept. problems: the reasons, and what to change."""
 
     def __init__(self, *problems: SchemaProblem) -> None:
         super().__init__(problems)
@@ -134,7 +134,7 @@ class Engine:
                 raise TooMuch from None
             lack = "memory" if isinstance(error, MemoryError) else "stack"
             return failed(request, f"the check needs more {lack} than there is: simplify the schema")
-        except BaseException as error:  # a panic of jsonschema-rs is no Exception
+        except BaseException as error:  # a panic of jsonschema-rs is not an Exception
             return failed(request, f"the check itself broke: {type(error).__name__}")
 
     def _answer(self, request: CheckSchema) -> SchemaChecked:

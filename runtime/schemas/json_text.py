@@ -19,7 +19,7 @@ _SHOWN_NAMES = 6
 
 
 class Unreadable(ValueError):
-    """The bytes are no JSON text that can be used; the message says why."""
+    """The bytes are not JSON text that can be used; the message says why."""
 
 
 class TooDeep(Unreadable):

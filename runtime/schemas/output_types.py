@@ -174,7 +174,7 @@ def _inner(kind: object) -> list[object]:
 
 
 def flat_schema(schema: dict[str, object]) -> dict[str, object]:
-    """Return a schema whose top is no reference: an object there is a report tool's input as it is."""
+    """Return a schema whose top is not a reference: an object there is a report tool's input as it is."""
     reference, parts = schema.get("$ref"), schema.get("$defs")
     if not isinstance(reference, str) or not isinstance(parts, dict) or len(schema) > 2:
         return schema

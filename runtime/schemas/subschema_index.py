@@ -109,7 +109,7 @@ class SubschemaIndex:
             if target in self.nodes:
                 self.edges[path].append((keyword, target))
             elif resource in self._addresses:
-                why = "is no place of this schema where a schema stands: use #/$defs/..."
+                why = "is not a place of this schema where a schema stands: use #/$defs/..."
                 self.refuse(place, f"{show(reference)} {why}")
             elif resource != DIALECT:
                 why = f"must start with # (nothing is fetched), not {show(reference)}"

@@ -66,7 +66,7 @@ def _why_unfit(pattern: str) -> str:
     try:
         compile_keyword("pattern", pattern)
     except Unfit:
-        return "is no regular expression that can be used (ECMA-262, of bounded size)"
+        return "is not a regular expression that can be used (ECMA-262, of bounded size)"
     return ""
 
 
@@ -133,7 +133,7 @@ def _pattern(_: Validator, pattern: object, value: object, __: Schema) -> Errors
 
 
 def _multiple_of(_: Validator, step: object, value: object, __: Schema) -> Errors:
-    # jsonschema divides doubles: 19.99 is no multiple of 0.01, and 10**400 raises OverflowError.
+    # jsonschema divides doubles: 19.99 is not a multiple of 0.01, and 10**400 raises OverflowError.
     if isinstance(value, int | float) and not _fits("multipleOf", step, value):
         yield ValidationError("")
 

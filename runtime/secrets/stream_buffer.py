@@ -62,7 +62,7 @@ class StreamBuffer:
 
     def end(self) -> None:
         """Show the rest."""
-        # The start of a value that never came whole is no secret.
+        # The start of a value that never came whole is not a secret.
         text, self._waiting = self._waiting, ""
         self._show_clean(text)
 

@@ -25,6 +25,7 @@ _TEXTS = {
     "model_reason": "the reason for its model",
     "lossy": "its rule for blocks that a model cannot take",
 }
+_MODELS = {"model": "its model", "default_model": "its default model"}
 
 
 def differences(
@@ -52,10 +53,12 @@ def _between(old: Profile, new: Profile) -> Iterator[str]:
     yield from (
         f"limit {name} was {one}, is {other}" for name, one, other in _changes(old.limits, new.limits)
     )
-    if old.model and new.model:
-        yield from _models("its model", old.model, new.model)
-    elif "model" in changed:
-        yield f"its model was {_name(old.model)}, is {_name(new.model)}"
+    for field, what in _MODELS.items():
+        one, other = getattr(old, field), getattr(new, field)
+        if one and other:
+            yield from _models(what, one, other)
+        elif field in changed:
+            yield f"{what} was {_name(one)}, is {_name(other)}"
 
 
 def _tools(old: Sequence[ToolSpec], new: Sequence[ToolSpec]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 
 AgentsPolicy: TypeAlias = Literal["refuse", "next_ask", "accept"]
-"""`refuse`: not at all. `next_ask`: the running ask ends as it began. `accept`: from now on."""
+"""When changed agents apply. `refuse`: never. `next_ask`: after the running ask. `accept`: at once."""
 
 
 def checked_policy(policy: object) -> AgentsPolicy:
@@ -35,7 +35,8 @@ def check_models(
 ) -> None:
     """Refuse to end an ask with recorded agents whose models are missing. Raises AgentsChanged."""
     read = [msgspec.json.decode(raw, type=Profile) for raw in profiles]
-    first = [*defaults, *(profile.model for profile in read if profile.model)]
+    own = (spec for profile in read for spec in (profile.model, profile.default_model) if spec)
+    first = [*defaults, *own]
     specs = [spec for one in first for spec in one.all_specs]
     gone = [name for name in dict.fromkeys(spec.name for spec in specs) if name not in models]
     missing = tuple(f"there is no model {name!r} any more" for name in gone)

@@ -74,6 +74,7 @@ class Board:
         self.waits: Diverged | None = None  # for its code
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
+        self.observers: list[Callable[[Event], object]] = []  # not readers: a session may sleep beside them
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
@@ -187,7 +188,7 @@ class Board:
             for event in events:
                 if isinstance(event.body, Stop | Finished):
                     self._tell_end(event.recipient if isinstance(event.body, Stop) else event.sender)
-        if self.watchers:
+        if self.watchers or self.observers:
             self._unseen.extend(events)
 
     def _tell_end(self, address: str) -> None:
@@ -300,7 +301,7 @@ class Board:
 
     def _on_durable(self, head: Head) -> None:
         for event in _taken(self._unseen, head.seq):
-            for watcher in tuple(self.watchers):
+            for watcher in (*self.observers, *self.watchers):
                 watcher(event)
         for event in _taken(self._outbox, head.seq):
             self.on_client(event, head)

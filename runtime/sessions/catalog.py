@@ -1,7 +1,7 @@
 """The sessions of a runtime's log as a whole: listed, deleted, pruned."""
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -68,15 +68,21 @@ class SessionCatalog:
         self.remover.start()
         return count
 
-    async def prune(self, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
+    async def prune(
+        self,
+        older_than: timedelta,
+        status: SessionStatus | Collection[SessionStatus] | None,
+        tag: str | None,
+    ) -> int:
         """Delete the sessions without an event since then, trees of forks as a whole. Return their number."""
         if not isinstance(older_than, timedelta):
             raise MisuseError(f"older_than={older_than!r}: use a timedelta, such as timedelta(days=30)")
         before_ms, count = time_ms(older_than), 0
-        wanted = SessionQuery(status, None if tag is None else checked_tag(tag))
+        wanted = queries_of(status, None if tag is None else checked_tag(tag))
 
         def is_old(row: SessionRow) -> bool:
-            return wanted.has(row) and last_use_ms(row) < before_ms and row.session_id not in self._live
+            is_wanted = any(query.has(row) for query in wanted)
+            return is_wanted and last_use_ms(row) < before_ms and row.session_id not in self._live
 
         rows = [row async for row in self.rows(EVERY_SESSION)]
         for row in whole_trees(rows, is_old):
@@ -84,6 +90,14 @@ class SessionCatalog:
                 await self.delete(row.session_id)
                 count += 1
         return count
+
+
+def queries_of(
+    status: SessionStatus | Collection[SessionStatus] | None, tag: str | None
+) -> list[SessionQuery]:
+    """Return a query for each status. Raises MisuseError for an unknown one."""
+    several = [status] if status is None or isinstance(status, str) else status
+    return [SessionQuery(one, tag) for one in several]
 
 
 def last_use_ms(row: SessionRow) -> int:

@@ -100,14 +100,14 @@ def profile_at(states: Mapping[str, ActorState], address: str) -> str | None:
 
 def _checked(agent: Agent, made: object) -> Agent:
     if not isinstance(made, Agent):
-        raise InvalidAgent(f"its factory returned {made!r:.80}, which is no Agent")
+        raise InvalidAgent(f"its factory returned {made!r:.80}, which is not an Agent")
     known, found = roster(agent), roster(made)
     for name in {agent.name: None, made.name: None, **known, **found}:
         one, other = known.get(name), found.get(name)
         if one is not other and (one is None or other is None or _own_tools(one) != _own_tools(other)):
             what = "an agent" if name in (agent.name, made.name) else f"an agent {name!r} below it"
             raise InvalidAgent(
-                f"its factory made {what} with another name or other tools than at first; {_ADVICE}"
+                f"its factory made {what} with another name or other tools than the first time; {_ADVICE}"
             )
     return made
 

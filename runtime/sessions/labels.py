@@ -36,7 +36,7 @@ def checked_tag(tag: object) -> str:
 
 
 def metadata_json(metadata: Mapping[str, object] | None, secrets: Secrets) -> Json:
-    """Encode metadata for the log. Raises MisuseError, and InvalidPrompt for a value that is no JSON."""
+    """Encode metadata for the log. Raises MisuseError, and InvalidPrompt for a value that is not JSON."""
     if metadata is not None and not isinstance(metadata, Mapping):
         raise MisuseError(f"metadata={metadata!r:.80} is a dict, such as metadata={{'plan': 'free'}}")
     if not metadata:

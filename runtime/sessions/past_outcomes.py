@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import TypeAlias
 
 from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.near_names import near_names
 from callboard.runtime.log.protocol import EventLog, event_of
-from callboard.runtime.models.near_names import near_names
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import pages_from

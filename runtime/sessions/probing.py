@@ -81,7 +81,7 @@ def _recorded_as_broken(host: Agent, recorded: Mapping[str, Profile]) -> dict[st
 def without_model(host: Agent, *, has_default: bool) -> tuple[str, ...]:
     """Return the agents that can be reached on a way where no agent names a model.
 
-    has_default: True if the runtime has one. A program needs none, and hands down the one it would inherit.
+    has_default: True if the runtime has one. A program needs none for its own steps.
     """
     found: dict[str, None] = {}
     ahead, seen = [(host, has_default)], {(id(host), has_default)}
@@ -89,7 +89,7 @@ def without_model(host: Agent, *, has_default: bool) -> tuple[str, ...]:
         agent, has_model = ahead.pop()
         if agent.model is None and not has_model:
             found[agent.name] = None
-        below = has_model or (agent.model is not None and not agent.model.spec.is_program)
+        below = has_model or agent.model_below is not None
         for one in agent.agents:
             if (id(one), below) not in seen:
                 seen.add((id(one), below))

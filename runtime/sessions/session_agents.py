@@ -124,9 +124,8 @@ def _unasked(what: str, agent: Agent) -> MisuseError:
 
 
 def _model_of(host: Agent, default: ModelChoice | None) -> ModelChoice:
-    """Return the model that sub-agents inherit. A program hands down the one it would inherit itself."""
-    own = host.model
-    model = (default or own) if own is not None and own.spec.is_program else (own or default)
+    """Return the model of agents without one. A program without one, and without a runtime's, needs none."""
+    model = host.model_below or default or host.model
     if model is None:
         raise MisuseError(
             f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "

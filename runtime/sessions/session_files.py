@@ -32,7 +32,7 @@ def files_of(given: FilesChoice, session_id: str, tags: Sequence[str], metadata:
     made = given(session_id, tuple(tags), metadata)
     if made is not None and not isinstance(made, Files):
         raise MisuseError(
-            f"the function files= returned {made!r:.100} for session {session_id}, which is no Files"
+            f"the function files= returned {made!r:.100} for session {session_id}, which is not a Files"
         )
     return made
 

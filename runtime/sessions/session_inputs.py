@@ -15,7 +15,7 @@ class SessionInputs(SessionLife):
     """The part of a session that posts the recorded inputs of a fork."""
 
     types: SessionTypes
-    _asking: TypeName
+    _asking: TypeName  # the type of the running ask's report
     _asks_left: Callable[[], int] = staticmethod(lambda: 0)
 
     def expect(self, asks_left: Callable[[], int]) -> None:

@@ -33,6 +33,6 @@ def memory_of(given: MemoryChoice, session_id: str, tags: Sequence[str], metadat
     made = given(session_id, tuple(tags), metadata)
     if made is not None and not isinstance(made, Memory):
         raise MisuseError(
-            f"the function memory= returned {made!r:.100} for session {session_id}, which is no memory"
+            f"the function memory= returned {made!r:.100} for session {session_id}, which is not a memory"
         )
     return made

@@ -100,7 +100,7 @@ class SessionTools:
                 f"there is no tool {one!r:.80}; there are: {', '.join(named) or 'none'}. Give others as "
                 "Agent(later_tools=[...]), or pass the tool itself"
             )
-        raise MisuseError(f"{one!r:.80} is no tool; decorate the function with @tool, or pass a name")
+        raise MisuseError(f"{one!r:.80} is not a tool; decorate the function with @tool, or pass a name")
 
 
 def _known(agent: Agent) -> dict[str, Tool]:

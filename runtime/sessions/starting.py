@@ -9,14 +9,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import (
-    APPROVALS,
-    CAPACITY,
-    CONTEXT,
-    MODEL,
-    SCHEMA,
-    TOOLS,
-)
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, CONTEXT, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound, StoreError
@@ -82,6 +75,7 @@ from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.streaming import StreamHub
+from callboard.runtime.telemetry.observer import Observer
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.sources import LiveSources, Scope
 
@@ -124,6 +118,7 @@ class SessionStarter(ForkStarter):
     checker: SchemaChecker
     tools: ToolRunner
     capacity: SharedCapacity
+    observer: Observer
     models: dict[int, Model] = field(default_factory=dict)
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
     sources: LiveSources = field(default_factory=LiveSources)
@@ -297,6 +292,7 @@ class SessionStarter(ForkStarter):
         answered = None if past is None else past.answered
         recovered = recover_session(session.session_id, recorded, first, gate, answered)
         self.writer.attach(session.session_id, epoch, head)
+        self.observer.recall(session.session_id, recorded.events)
         board = self._connect(session, epoch, found, deps, scope)
         if past is None:
             session.remember(recorded, is_closing(recovered))
@@ -367,6 +363,7 @@ class SessionStarter(ForkStarter):
         hub = StreamHub(board, self.log)
         approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
         session.connect(LiveParts(board, hub, approvals))
+        self.observer.watch(board)
         session.on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)

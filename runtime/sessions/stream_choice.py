@@ -45,7 +45,7 @@ class StreamChoice(NamedTuple):
 
 
 def choice_of(of: str | None) -> StreamChoice:
-    """Return the choice of a caller. Raises MisuseError for a text that is no address."""
+    """Return the choice of a caller. Raises MisuseError for a text that is not an address."""
     if of is not None and of != ALL and not (isinstance(of, str) and names_agent(of)):
         raise MisuseError(f"of={of!r:.80}: the address of an agent, such as 'host.2', or '*' for all agents")
     return StreamChoice(of)

@@ -181,7 +181,7 @@ class StreamHub:
         """Yield the events after `last` from the log, and attach the reader before the last page of them."""
         is_near = False
         while not is_near:
-            is_near = self.is_over or self.board.seq - last <= _PAGE
+            is_near = self.board.seq - last <= _PAGE
             upto = self._attach(reader) if is_near else self.board.seq
             await self._durable()
             while last < upto and (rows := await self._log.read(self.board.session_id, last + 1, _PAGE)):
@@ -247,7 +247,7 @@ async def _items_of(
 
 
 def check_after(session_id: str, after: int | None, seq: int) -> None:
-    """Refuse an `after` that is no event of a session, which ends at this seq. Raises MisuseError."""
+    """Refuse an `after` that is not an event of a session, which ends at this seq. Raises MisuseError."""
     if after is None:
         return
     if not isinstance(after, int) or isinstance(after, bool) or after < 0:
@@ -288,7 +288,7 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         await self._items.aclose()
 
     async def sse(self) -> AsyncGenerator[bytes, None]:
-        """Yield server-sent events, ready to be written: items that are ready together in one chunk.
+        """Yield server-sent events, ready to be written; items that are ready together form one chunk.
 
         A comment keeps quiet connections open. Give it to a streaming response of a web framework, with the
         media type `text/event-stream`. It ends once `Runtime.stopping()` was called, so that a server can

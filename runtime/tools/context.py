@@ -235,7 +235,7 @@ class ToolContext(Generic[Deps]):
     def label(self, *labels: str) -> None:
         """State labels of this call's result, beside those of `@tool(labels=...)`. Its agent has them then.
 
-        Raises MisuseError for a label that is no name.
+        Raises MisuseError for a label that is not a name.
         """
         for label in labels:
             try:

@@ -63,7 +63,7 @@ def _why_not_a(kind: type, arguments: tuple[object, ...], above: tuple[object, .
     if _has_fields(kind):
         return _first(_fields(kind), above)
     if not has_form(kind):
-        return f"{name_of(kind)} is no JSON: {_ADVICE}"
+        return f"{name_of(kind)} is not JSON: {_ADVICE}"
     return _first([each for each in arguments if each is not Ellipsis], above)
 
 

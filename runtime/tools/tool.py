@@ -320,9 +320,9 @@ def _object_of(name: str, key: str, value: Mapping[str, object] | Json) -> Json:
     try:
         data = check_json(bytes(value)) if isinstance(value, msgspec.Raw) else to_json(dict(value))
     except (InvalidPrompt, TypeError, ValueError) as error:
-        raise InvalidAgent(f"tool {name}: {key} is no JSON object: {error}") from None
+        raise InvalidAgent(f"tool {name}: {key} is not a JSON object: {error}") from None
     if not bytes(data).startswith(b"{"):
-        raise InvalidAgent(f"tool {name}: {key} is no JSON object; give a dict")
+        raise InvalidAgent(f"tool {name}: {key} is not a JSON object; give a dict")
     return data
 
 

@@ -314,7 +314,7 @@ def test_words_of_a_command_line_are_cleaned(
         told.append(command)
         raise NoOwner
 
-    monkeypatch.setattr("callboard.cli.tell_command.ask_owner", ask_owner)
+    monkeypatch.setattr("callboard.cli.approvals_command.ask_owner", ask_owner)
     log = str(tmp_path / "a.db")
     done = CliRunner().invoke(cli, ["tell", "s", "host", hostile, "--log", log])
     assert (done.exit_code, [one.text for one in told if isinstance(one, TellAgent)]) == (

@@ -46,7 +46,8 @@ VALUES = {
 COMMANDS = (
     ("sessions",), ("sessions", "--json"), ("show",), ("show", "--json"), ("tree",), ("events",),
     ("events", "--json"), ("verify",), ("verify", "--all"), ("export",),
-    ("export", "--all", "--format", "json"), ("replay", "--at", "5"), ("state", "--at", "5"),
+    ("export", "--all", "--format", "json"), ("events", "--step", "--from", "5", "--to", "5"),
+    ("show", "--state", "--at", "5"),
 )  # fmt: skip
 
 
@@ -156,12 +157,12 @@ def test_an_event_behind_the_head_is_found_by_reader_and_owner(recorded: Path, t
     async def work() -> None:
         log = SQLiteLog(path)
         await log.open()
-        with pytest.raises(CorruptLog, match="event 2 stands behind the last one"):
+        with pytest.raises(CorruptLog, match="event 2 comes after the last one"):
             await log.take_over("large")
         await log.close()
 
     run(work)
-    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="event 2 stands behind the last one"):
+    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="event 2 comes after the last one"):
         reader.verify_chain("large")
 
 

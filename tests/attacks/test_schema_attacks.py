@@ -341,7 +341,7 @@ def test_s13_an_expression_that_cannot_be_compiled_is_refused_with_its_place() -
     for pattern, accept, name, report in zip(patterns, accepts, names, reports, strict=True):
         assert (accept.status, report.status) == ("invalid", "failed"), pattern
         assert accept.problems[0].path == "/items/pattern"
-        assert "is no regular expression that can be used" in accept.problems[0].message
+        assert "is not a regular expression that can be used" in accept.problems[0].message
         assert name.problems[0].path == f"/patternProperties/{pattern}"
 
 

@@ -82,10 +82,10 @@ LOOKING = [
     ("show",),
     ("tree",),
     ("events",),
-    ("replay",),
-    ("state",),
-    ("state", "--actor", "host"),
-    ("state", "--actor", "supervisor"),
+    ("events", "--step"),
+    ("show", "--state"),
+    ("show", "--state", "--actor", "host"),
+    ("show", "--state", "--actor", "supervisor"),
     ("request", "5"),
     ("verify",),
     ("verify", "--all"),
@@ -165,7 +165,7 @@ def test_l4_on_a_terminal_only_our_own_colours_get_through(
 
 
 def test_l4_an_error_line_is_one_safe_line(shell: Shell) -> None:
-    for arguments in (("show", ATTACK), ("events", "--kind", ATTACK), ("state", "--actor", ATTACK)):
+    for arguments in (("show", ATTACK), ("events", "--kind", ATTACK), ("show", "--state", "--actor", ATTACK)):
         done = shell(*arguments)
         assert done.exit_code in (2, 3)
         assert len(done.stderr.splitlines()) == 1

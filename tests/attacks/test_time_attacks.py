@@ -319,14 +319,14 @@ ROWS: dict[str, Callable[[], Iterable[Case]]] = {
     ),
     "numbers: a million digits, exponents of three digits": numbers,
     "lone surrogates and NUL": lambda: texts("clean_text", "to_json"),
-    "results of tools: values of Python, of any depth": values,
+    "results of tools: Python values of any depth": values,
     "secrets in text, JSON and live text": secrets,
     "tool output as TOON and YAML": lambda: texts("toon", "yaml"),
-    "the words of a memory, in Unicode's normal forms": lambda: [
+    "texts of a memory, in Unicode normal forms": lambda: [
         ("combining characters", words_of, lambda size: ("e" + "\u0301\u0323" * size)[:TEXT_CHARS_MAX])
     ],
     "dates and waits in headers of models": in_headers,
-    "the type of a page": lambda: texts("the encoding of a page"),
+    "the content type of a page": lambda: texts("the encoding of a page"),
     "addresses": lambda: [(unit, url_of, of(unit)) for unit in ("a.", "http://a@", "%41", "[", "xn--")],
     "patterns of `glob` and `grep` over files": globs,
 }
@@ -424,13 +424,9 @@ def test_a_pattern_of_a_stranger_is_refused_or_matched_in_linear_time() -> None:
 # Modules of the standard library with routines of quadratic time. None of these uses reads a stranger's text.
 SUPERLINEAR = {
     "difflib": {
-        "actors/protocol/limits.py",  # the names of limits that a program gives
+        "actors/protocol/near_names.py",  # names that a program gives: a limit, a model, a capability
         "replay/changed/replaying.py",  # a person's command
         "replay/diff.py",  # a person's command
-        "runtime/models/fallback.py",  # the kinds of failures that a program names
-        "runtime/models/near_names.py",  # the name of a program's model, among names of a price list
-        "runtime/models/protocol.py",  # a program's provider, among those that are installed
-        "runtime/permissions.py",  # the names in a program's bundle
     },
     "html": set[str](),
     "textwrap": {"callboard/demo/agents.py"},
@@ -439,7 +435,7 @@ SUPERLINEAR = {
         "callboard/cli/explore_command.py",
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",
-        "callboard/testing/campaign.py",
+        "callboard/testing/fixtures.py",
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character
@@ -462,7 +458,7 @@ def test_routines_of_quadratic_time_are_used_where_no_stranger_writes(name: str)
 
 def test_the_table_has_each_place_with_its_bound_and_its_test() -> None:
     page = (ROOT / "docs" / "security.md").read_text()
-    part = page.partition("## Know the time that strangers' text takes")[2].partition("\n## ")[0]
+    part = page.partition("## Know how long foreign text takes")[2].partition("\n## ")[0]
     head, *rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) \|$", part, re.MULTILINE)
     assert head == ("place", "bound", "test")
     assert set(ROWS) <= {place.rstrip("*") for place, _, _ in rows}

@@ -63,7 +63,7 @@ def test_a_call_is_listed_and_answered_once_beside_its_owner(callboard: Callboar
         assert (await run("approvals", "--yes", question.id)).exit_code == 0
         late = await run("approvals", "--no", question.id)
         assert late.exit_code == 1
-        assert "was answered before" in late.stderr
+        assert "has already been answered" in late.stderr
         assert "no call waits" in (await run("approvals")).stderr
 
     assert beside(callboard, tmp_path / "a.db", talk).paid == [5]
@@ -284,3 +284,43 @@ def test_a_form_is_shown_and_filled_in_beside_the_owner(callboard: Callboard, tm
     assert "[secret:pin]" in events
     given = callboard("events", "--log", str(log), "--kind", "ApprovalGiven", "--json").stdout
     assert "1234" not in given
+
+
+def test_words_are_read_by_the_agent_beside_its_owner(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        telling = asyncio.ensure_future(run("tell", NAME, "host", "only cash"))
+        (question,) = session.open_approvals
+        async for event in session.events():
+            if event.kind == "Told":
+                break
+        question.approve()
+        told = await telling
+        assert (told.exit_code, told.stdout) == (0, "")
+        assert "host reads it in turn 2" in told.stderr
+
+    beside(callboard, tmp_path / "log.db", talk)
+
+
+def test_words_for_no_running_agent_fail_and_say_why(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        nobody = await run("tell", NAME, "host.7", "hurry")
+        assert nobody.exit_code == 2
+        assert "there is no running agent 'host.7'" in nobody.stderr
+        assert (await run("tell", NAME, "host", "x" * 20_000)).exit_code == 2
+        other = await run("tell", "no-such-session", "host", "hurry")
+        assert other.exit_code == 3
+
+    beside(callboard, tmp_path / "log.db", talk)
+
+
+def test_without_an_owner_no_agent_is_told_anything(callboard: Callboard, tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+
+    async def scene() -> None:
+        async with Runtime(log, model=ScriptedModel(plan(PAY))) as runtime:
+            await runtime.open(Till().host, session_id=NAME)
+
+    asyncio.run(scene())
+    done = callboard("tell", NAME, "host", "hurry", "--log", str(log))
+    assert done.exit_code == 3
+    assert "no process that owns" in done.stderr

@@ -32,10 +32,18 @@ VIEWS = (
     ("events",),
     ("events", "--grouped"),
     ("search", "e"),
-    ("report",),
+    ("show", "--tools"),
     ("diagnose",),
 )
-DECIDED = (("state",), ("replay",), ("verify",), ("check",), ("budget",), ("why", "#6"), ("request", "#6"))
+DECIDED = (
+    ("show", "--state"),
+    ("events", "--step"),
+    ("verify",),
+    ("check",),
+    ("show", "--budget"),
+    ("why", "#6"),
+    ("request", "#6"),
+)
 """Views that decide the session again, or need one that callboard has decided."""
 
 

@@ -12,7 +12,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolOrigin, ToolSpec
 from callboard.cli.changed_agents import with_listed
 from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, NOT_FOUND, USAGE
-from callboard.cli.offline_child import Described
+from callboard.cli.offline_process import Described
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say

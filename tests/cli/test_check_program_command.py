@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from callboard import ProgramContext, Runtime, ScriptedModel, program, tool
+from callboard import Agent, ProgramContext, Runtime, ScriptedModel, call, program, say, tool
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CallTool
-from callboard.cli import offline_child
+from callboard.cli import offline_process
+from callboard.cli.check_program_command import recorded_programs
 from callboard.cli.errors import DIVERGED, FAILED, NOT_FOUND, USAGE
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.programs.checking import RecordedAgent, check_run
 from tests.cli.conftest import Callboard
 
 HEAD = """
@@ -238,8 +243,8 @@ def test_a_wrong_set_up_is_refused(callboard: Callboard, log: str, tmp_path: Pat
 def test_acts_are_refused_by_their_audit_event() -> None:
     for event in ("socket.__new__", "subprocess.Popen", "os.system", "os.fork"):
         with pytest.raises(PermissionError, match="in tools only"):
-            offline_child.refuse_acts(event, ())
-    offline_child.refuse_acts("open", ("a.txt", "r", 0))
+            offline_process.refuse_acts(event, ())
+    offline_process.refuse_acts("open", ("a.txt", "r", 0))
 
 
 def test_a_session_that_waits_for_its_code_is_listed_until_it_is_given_up(
@@ -257,3 +262,67 @@ def test_a_session_that_waits_for_its_code_is_listed_until_it_is_given_up(
     done = callboard("resume", "unfinished", spec, "--log", log, "--accept-changes", "--on-diverged", "crash")
     assert done.exit_code == FAILED
     assert "waits for its code" not in callboard("sessions", "--log", log).stdout
+
+
+@tool(effect="read")
+def look(n: int) -> int:
+    """Look."""
+    return n
+
+
+@program(tools=[look])
+async def sub(ctx: ProgramContext, prompt: str) -> str:
+    first = await ctx.call(look, n=1)
+    return f"{first}{await ctx.call(look, n=2)}"
+
+
+@program(name="sub", tools=[look])
+async def longer(ctx: ProgramContext, prompt: str) -> str:
+    first = await ctx.call(look, n=1)
+    return f"{first}{await ctx.call(look, n=2)}!"
+
+
+@program(name="sub", tools=[look])
+async def other(ctx: ProgramContext, prompt: str) -> str:
+    return str(await ctx.call(look, n=3))
+
+
+def recorded(then: Agent) -> Recording:
+    """Record a session whose model delegates twice to a program and answers."""
+
+    def answer(request: object) -> object:
+        turn = getattr(request, "turn")  # noqa: B009  # a request of any model
+        return call("task", agent="sub", prompt=f"part {turn}") if turn < 3 else say("done")
+
+    log = MemoryLog()
+
+    async def scene() -> None:
+        host = Agent("host", agents=[then], model=ScriptedModel(answer))  # type: ignore[arg-type]  # of a form of its own, as in a log
+        async with Runtime(log) as runtime:
+            await runtime.run(host, "go", session_id="s")
+
+    asyncio.run(scene())
+    return Recording.open(MemoryReader(log), "s")
+
+
+def test_sub_agents_of_a_finished_session_are_found_with_their_last_run() -> None:
+    found = recorded_programs(recorded(sub))
+    assert [(one.address, one.program) for one in found] == [("host.1", "sub"), ("host.2", "sub")]
+    checks = [check_run(sub, one.program, one.address, one.messages) for one in found]
+    assert [(one.result, one.steps) for one in checks] == [("ok", 3), ("ok", 3)]
+
+
+@pytest.mark.parametrize(("now", "step"), [(longer, 3), (other, 1)])
+def test_a_change_of_an_ended_sub_agent_is_found_also_in_what_it_returned(now: object, step: int) -> None:
+    one, _ = recorded_programs(recorded(sub))
+    check = check_run(now, one.program, one.address, one.messages)  # type: ignore[arg-type]  # of a form of its own, as in a log
+    assert (check.result, check.step) == ("diverged", step)
+
+
+def test_a_session_without_a_running_program_has_none_that_runs() -> None:
+    assert recorded_programs(recorded(sub), only_running=True) == []
+
+
+def test_a_recorded_agent_holds_its_conversation() -> None:
+    one: RecordedAgent = recorded_programs(recorded(sub))[0]
+    assert one.messages[0] == Json(b'{"role":"user","content":"part 1"}')

@@ -78,7 +78,7 @@ def test_the_command_prints_the_tree_the_report_the_log_and_what_to_try_next(tmp
         str(log),
     ):
         assert said in done.stderr, said
-    assert "callboard replay" in done.stderr
+    assert "callboard events" in done.stderr
     verified = subprocess.run(
         [sys.executable, "-m", "callboard", "verify", "--log", str(log)],
         capture_output=True,
@@ -92,5 +92,5 @@ def test_a_missing_folder_is_refused_before_anything_is_recorded(tmp_path: Path)
     log = tmp_path / "demo.db"
     result = CliRunner().invoke(cli, ["demo", str(tmp_path / "nowhere"), "--log", str(log)])
     assert result.exit_code == 2
-    assert "is no folder" in result.output
+    assert "is not a folder" in result.output
     assert not log.exists()

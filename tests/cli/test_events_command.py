@@ -10,7 +10,7 @@ from callboard.cli.events_command import KINDS
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
-from tests.cli.recorded import add_session, rows_of
+from tests.cli.recorded import add_session, damage, rows_of
 
 
 def seqs(text: str) -> list[int]:
@@ -105,3 +105,14 @@ def test_grouped_does_not_follow(callboard: Callboard) -> None:
     refused = callboard("events", "--grouped", "--follow")
     assert refused.exit_code == 2
     assert "leave out --follow" in refused.stderr
+
+
+def test_steps_are_those_of_all_events_and_check_reads_the_digests(
+    callboard: Callboard, own_log: Path
+) -> None:
+    for options in (("--follow",), ("--grouped",), ("--kind", "Ask"), ("--actor", "host"), ("--full",)):
+        assert callboard("events", "20250101", "--step", *options).exit_code == 2, options
+    damage(own_log, 20)
+    listed = ("events", "20250101", "--to", "5", "--log", str(own_log))
+    assert callboard(*listed).exit_code == 0
+    assert callboard(*listed, "--check").exit_code == 4

@@ -229,7 +229,7 @@ def test_a_session_up_to_an_event_is_looked_at_by_every_command(callboard: Callb
     assert json.loads(callboard("show", part, "--log", log, "--json").stdout)["events"] == 20
     assert json.loads(callboard("verify", part, "--log", log, "--json").stdout)["events"] == 20
     assert json.loads(callboard("check", part, "--log", log, "--json").stdout)["events"] == 20
-    assert json.loads(callboard("budget", part, "--log", log, "--json").stdout)["at"] == 20
+    assert json.loads(callboard("show", "--budget", part, "--log", log, "--json").stdout)["at"] == 20
     tree = callboard("tree", part, "--log", log, "--json").stdout
     assert tree == callboard("tree", origin, "--at", "20", "--log", log, "--json").stdout
     assert callboard("diff", part, part, "--log", log).exit_code == 0
@@ -244,11 +244,12 @@ def test_a_session_up_to_an_event_is_looked_at_by_every_command(callboard: Callb
     found = callboard("search", part, "degrees", "--log", log, "--json").stdout.splitlines()
     assert found
     assert all(json.loads(line)["seq"] >= 20 for line in found)
-    one = callboard("replay", part, "--log", log, "--json").stdout
+    one = callboard("events", "--step", part, "--log", log, "--json").stdout
     assert json.loads(one)["seq"] == 20
     assert callboard("diagnose", part, "--log", log).exit_code == 0
-    for command in ("show", "tree", "events", "verify", "state", "replay", "export", "diagnose", "budget"):
-        gone = callboard(command, f"{origin}#{whole + 1}", "--log", log)
+    views = ("show --state", "show --budget", "events --step")
+    for command in ("show", "tree", "events", "verify", "export", "diagnose", *views):
+        gone = callboard(*command.split(), f"{origin}#{whole + 1}", "--log", log)
         assert gone.exit_code == 3, command
         assert f"events 1 to {whole}; there is no {whole + 1}" in gone.stderr
 

@@ -16,8 +16,8 @@ _PRINTED_BY = (
     ("why", "20250101#18", "--json"),
     ("why", "20250101#26", "--value", "3 files"),
     ("search", "20250101", "3 files"),
-    ("replay", "20250101"),
-    ("replay", "20250101", "--json"),
+    ("events", "20250101", "--step"),
+    ("events", "20250101", "--step", "--json"),
     ("diff", "20250101", "20250102"),
 )
 
@@ -39,20 +39,8 @@ def _seq(callboard: Callboard, place: str, kind: str) -> int:
 
 
 _TAKEN_BY = (
-    *(
-        "show",
-        "tree",
-        "verify",
-        "check",
-        "budget",
-        "state",
-        "replay",
-        "export",
-        "diagnose",
-        "report",
-        "events",
-    ),
-    *("why", "request"),
+    *("show", "show --budget", "show --state", "show --tools", "tree", "verify", "check", "export"),
+    *("diagnose", "events", "events --step", "why", "request"),
 )
 _ANSWERS = (("host.1:1:0", "ToolReturned"), ("host:1:0", "DelegationEnded"), ("host:2", "ModelReplied"))
 
@@ -61,13 +49,13 @@ _ANSWERS = (("host.1:1:0", "ToolReturned"), ("host:1:0", "DelegationEnded"), ("h
 def test_every_command_takes_the_name_of_a_call_for_its_answer(callboard: Callboard, command: str) -> None:
     for place, kind in _ANSWERS:
         seq = _seq(callboard, place, kind)
-        named = callboard(command, f"20250101#{place}")
+        named = callboard(*command.split(), f"20250101#{place}")
         assert named.exit_code == 0, named.stderr
-        assert named.stdout == callboard(command, f"20250101#{seq}").stdout
-    gone = callboard(command, "20250101#host.1:9:0")
+        assert named.stdout == callboard(*command.split(), f"20250101#{seq}").stdout
+    gone = callboard(*command.split(), "20250101#host.1:9:0")
     assert gone.exit_code == 3
     assert "has no host.1:9:0; there are: host.1:1, host.1:1:0, host.1:2, host:1" in gone.stderr
-    gone = callboard(command, "20250101@loaded")
+    gone = callboard(*command.split(), "20250101@loaded")
     assert gone.exit_code == 3
     assert "has no checkpoint 'loaded'" in gone.stderr
 

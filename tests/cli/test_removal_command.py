@@ -102,12 +102,12 @@ def test_a_session_that_was_marked_only_is_removed_by_the_next_command(
 
 def test_old_sessions_are_pruned_by_age_status_and_tag(callboard: Callboard, own_log: Path) -> None:
     log = ("--log", str(own_log))
-    assert "no session is that old" in callboard("prune", "--older-than", "9999d", *log).stderr
-    assert callboard("prune", "--older-than", "0s", *log).exit_code == 2  # not a terminal: it cannot ask
-    assert "no session" in callboard("prune", "--older-than", "0s", "--tag", "x", "--yes", *log).stderr
-    done = callboard("prune", "--older-than", "0s", "--status", "unfinished", "--yes", *log)
+    assert "no session is that old" in callboard("delete", "--older-than", "9999d", *log).stderr
+    assert callboard("delete", "--older-than", "0s", *log).exit_code == 2  # not a terminal: it cannot ask
+    assert "no session" in callboard("delete", "--older-than", "0s", "--tag", "x", "--yes", *log).stderr
+    done = callboard("delete", "--older-than", "0s", "--status", "unfinished", "--yes", *log)
     assert "no session is that old" in done.stderr
-    done = callboard("prune", "--older-than", "0s", "--yes", *log)
+    done = callboard("delete", "--older-than", "0s", "--yes", *log)
     assert "3 sessions deleted" in done.stderr
     assert callboard("sessions", *log).stdout == ""
 
@@ -134,7 +134,7 @@ def test_vacuum_makes_the_file_smaller(callboard: Callboard, own_log: Path, full
 
 
 @pytest.mark.parametrize(
-    "command", [("vacuum",), ("vacuum", "--full"), ("prune", "--older-than", "0s", "--yes")]
+    "command", [("vacuum",), ("vacuum", "--full"), ("delete", "--older-than", "0s", "--yes")]
 )
 def test_a_log_with_an_owner_is_not_touched_and_the_owner_is_named(
     callboard: Callboard, own_log: Path, command: tuple[str, ...]
@@ -172,7 +172,7 @@ def test_a_session_that_runs_is_neither_deleted_nor_pruned_by_its_owner(
         assert done.exit_code == 0, done.stderr
         assert names(own_log).count(NAME) == 1
         assert "20250101-survey" not in names(own_log)
-        pruned = await run("prune", "--older-than", "0h", "--status", "any", "--yes")
+        pruned = await run("delete", "--older-than", "0h", "--status", "any", "--yes")
         assert pruned.stderr == "2 sessions deleted\n"
 
     beside(callboard, own_log, talk)
@@ -228,11 +228,11 @@ def test_a_session_with_forks_is_deleted_with_them_or_not_at_all(callboard: Call
 
 def test_prune_takes_a_session_with_its_forks_once_all_are_old(callboard: Callboard, own_log: Path) -> None:
     fork_all(own_log)  # they are open, and so none of their tree goes
-    assert callboard("prune", "--older-than", "0m", "--yes", "--log", str(own_log)).exit_code == 0
+    assert callboard("delete", "--older-than", "0m", "--yes", "--log", str(own_log)).exit_code == 0
     with open_reader(own_log) as reader:
         assert {*"fghi", "20250101-survey"} <= {row.session_id for row in reader.sessions()}
     options = ("--older-than", "0m", "--status", "any", "--yes", "--log", str(own_log))
-    assert callboard("prune", *options).exit_code == 0
+    assert callboard("delete", *options).exit_code == 0
     with open_reader(own_log) as reader:
         assert not {row.session_id for row in reader.sessions()} & {*"fghi", "20250101-survey"}
 
@@ -275,8 +275,18 @@ def test_the_forks_of_a_deleted_session_are_pruned_together(callboard: Callboard
     fork_all(own_log)
     log = ("--log", str(own_log))
     assert callboard("delete", "20250101-survey", "--keep-forks", "--yes", *log).exit_code == 0
-    assert callboard("prune", "--older-than", "0m", "--status", "any", "--yes", *log).exit_code == 0
+    assert callboard("delete", "--older-than", "0m", "--status", "any", "--yes", *log).exit_code == 0
     assert names(own_log) == []
     connection = sqlite3.connect(own_log)
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
     connection.close()
+
+
+def test_a_session_or_an_age_is_named_and_not_both(callboard: Callboard) -> None:
+    for options in (
+        ("one", "--older-than", "1d"),
+        ("--older-than", "1d", "--with-forks"),
+        ("one", "--tag", "x"),
+    ):
+        assert callboard("delete", *options, "--yes").exit_code == 2, options
+    assert "name the session" in callboard("delete", "--yes").stderr

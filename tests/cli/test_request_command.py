@@ -111,7 +111,9 @@ def test_a_long_conversation_is_folded_and_full_shows_it(callboard: Callboard, t
     whole = callboard("request", f"one#{last - 4}", "--full", "--log", path)
     assert whole.stdout.count("seen 1\\n") + whole.stdout.count("seen 1\n") == 400
     assert "folded" not in whole.stderr
-    state = callboard("state", "one", "--actor", "host", "--log", path)
+    state = callboard("show", "one", "--state", "--actor", "host", "--log", path)
     assert "more messages between" in state.stdout
     assert "folded" in state.stderr
-    assert "folded" not in callboard("state", "one", "--actor", "host", "--full", "--log", path).stderr
+    assert (
+        "folded" not in callboard("show", "one", "--state", "--actor", "host", "--full", "--log", path).stderr
+    )

@@ -48,7 +48,7 @@ def test_wrong_words_are_answered_with_the_right_ones(callboard: Callboard) -> N
     assert "write a text" in callboard("search").stderr
     assert "in quotes" in callboard("search", "a", "b", "c").stderr
     assert "write body.output" in callboard("search", "--path", "output").stderr
-    assert "is no path" in callboard("search", "--path", "body..a").stderr
+    assert "is not a path" in callboard("search", "--path", "body..a").stderr
     assert "comparison needs the path" in callboard("search", "a", "--gt", "1").stderr
     assert callboard("search", "20250101", "a", "--kind", "Foo").exit_code == 2
     assert callboard("search", "nosuch", "a").exit_code == 3

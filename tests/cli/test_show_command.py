@@ -148,9 +148,9 @@ def test_a_log_without_sessions_says_what_to_do(callboard: Callboard, tmp_path: 
 def test_a_session_without_events_can_be_looked_at(callboard: Callboard, tmp_path: Path) -> None:
     log = str(tmp_path / "new.db")
     add_session(tmp_path / "new.db", "one", [])
-    for command in ("sessions", "show", "tree", "events", "verify", "replay"):
+    for command in ("sessions", "show", "tree", "events", "events --step", "verify"):
         for form in ([], ["--json"]):
-            assert callboard(command, *form, "--log", log).exit_code == 0, command
+            assert callboard(*command.split(), *form, "--log", log).exit_code == 0, command
 
 
 def test_reports_of_siblings_stand_side_by_side(callboard: Callboard) -> None:
@@ -192,3 +192,34 @@ def test_all_models_of_a_fallback_are_named(callboard: Callboard, tmp_path: Path
     assert "first, then second, then third" in callboard("show", "--log", str(log)).stdout
     shown = json.loads(callboard("show", "--json", "--log", str(log)).stdout)
     assert (shown["model"], shown["fallback"]) == ("first", ["second", "third"])
+
+
+def test_a_summary_is_of_the_session_up_to_an_event(callboard: Callboard) -> None:
+    early = callboard("show", "20250101", "--at", "9", "--json").stdout
+    assert json.loads(early)["events"] == 9
+    assert callboard("show", "20250101#9", "--json").stdout == early
+    assert callboard("show", "20250101", "--at", "99").exit_code == 3
+
+
+def test_one_view_is_shown_at_a_time_with_its_own_options_only(callboard: Callboard) -> None:
+    for options in (("--state", "--budget"), ("--actor", "host"), ("--tools", "--check"), ("--check",)):
+        assert callboard("show", "20250101", *options).exit_code == 2, options
+
+
+def test_each_agent_has_a_line(callboard: Callboard) -> None:
+    lines = callboard("show", "20250101", "--budget").stdout.splitlines()
+    assert lines[0].split()[:2] == ["AGENT", "SPENT"]
+    assert [line.split()[0] for line in lines[1:4]] == ["host", "host.1", "host.2"]
+    assert lines[-1] == "no refusal by a budget up to event 28"
+
+
+def test_an_earlier_event_shows_what_was_reserved_then(callboard: Callboard) -> None:
+    found = json.loads(callboard("show", "20250101", "--budget", "--at", "12", "--json").stdout)
+    assert found["at"] == 12
+    host, child = found["accounts"][:2]
+    assert child["reserved"]["tokens"] == host["reserved"]["tokens"] > 0
+    assert found["refusal"] is None
+
+
+def test_an_event_that_is_not_there(callboard: Callboard) -> None:
+    assert callboard("show", "20250101", "--budget", "--at", "99").exit_code == 3

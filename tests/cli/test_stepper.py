@@ -95,3 +95,57 @@ def test_an_unknown_key_shows_all_keys(stepper: Stepper, capsys: pytest.CaptureF
     after(stepper, "x")
     assert capsys.readouterr().out.split() == KEYS.split()
     assert all(len(line) <= 80 for line in KEYS.splitlines())
+
+
+def test_keys_step_forward_and_back_and_stop_at_both_ends(stepper: Stepper) -> None:
+    for key in ("n", "\r", " ", "\x1b[B"):
+        stepper.take(key)
+    assert stepper.at == 5
+    for key in ("p", "\x1b[A"):
+        stepper.take(key)
+    assert stepper.at == 3
+    for key in "pppp":
+        stepper.take(key)
+    assert stepper.at == 1
+    stepper.take("G")
+    stepper.take("n")
+    assert stepper.at == 28
+    stepper.take("g")
+    assert stepper.at == 1
+
+
+def test_a_number_and_enter_jump(stepper: Stepper) -> None:
+    for key in "12\r":
+        stepper.take(key)
+    assert stepper.at == 12
+    for key in "999\r":
+        stepper.take(key)
+    assert stepper.at == 28
+    for key in "3x":
+        stepper.take(key)
+    assert stepper.at == 28
+
+
+def test_a_session_is_stepped_through_until_the_reader_leaves(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording, _ = open_recording(str(recorded), "20250101")
+    keys: Iterator[str] = iter(["n", "b", "s", "?", "q", "n"])
+    Stepper(recording, 8, read=lambda: next(keys)).run()
+    printed = capsys.readouterr().out
+    assert "8 of 28" in printed
+    assert "9 of 28" in printed
+    assert "10 of 28" not in printed
+    assert '"phase": "thinking"' in printed
+    assert "q  leave" in printed
+
+
+def test_the_end_of_input_leaves_too(recorded: Path) -> None:
+    recording, _ = open_recording(str(recorded), "20250101")
+
+    def closed() -> str:
+        raise EOFError
+
+    stepper = Stepper(recording, read=closed)
+    stepper.run()
+    assert stepper.at == 1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from callboard.demo.modules import MODULES_MAX
+from callboard.demo.agents import MODULES_MAX
 from callboard.demo.tools import Folder
 from tests.demo.folders import NAMES, Truth, build
 from tests.demo.play import Ending, Play

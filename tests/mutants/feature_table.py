@@ -165,9 +165,9 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["Inputs of agents", "Ends of agent tools"],
     ),
     "contexts": Feature(
-        ["core: contexts", "core: handed_histories"],
-        ["contexts", "context-from-log", "system", "makers"],
-        ["Contexts", "Histories that are handed over"],
+        ["core: contexts", "core: handed_histories", "changed: agents_gone", "changed: agents_broken"],
+        ["contexts", "context-from-log", "system", "makers", "changed-agents"],
+        ["Contexts", "Histories that are handed over", "Agents that change"],
     ),
     "changing_tools": Feature(
         [

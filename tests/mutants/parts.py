@@ -13,6 +13,7 @@ from tests.mutants.seeded_background import FAILING, TASKS, WORDS
 from tests.mutants.seeded_cache import KEYS, RESULTS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
+from tests.mutants.seeded_changed import CHANGING
 from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
@@ -196,9 +197,16 @@ ORDERED: Final = Part(
     {"Late and early messages": CROSSING},
 )
 
+OTHERS: Final = Part(
+    "changed",
+    "Agents that change while delegations wait",
+    "tests.mutants.scenarios_changed:CHANGED",
+    {"Agents that change": CHANGING},
+)
+
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED, PAUSED, ORDERED, WAITED, COMING,
+    ENDED, PAUSED, ORDERED, WAITED, COMING, OTHERS,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

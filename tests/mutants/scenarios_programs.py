@@ -273,7 +273,8 @@ def nested() -> Scenario:
     policy = cast({"host": host, "inner": inner}, ask_model=[report({"n": 1})])
     limits = Limits(max_depth=1, max_parallel_tools=1)
     people = [program_profile("host", ["inner"], limits=limits)]
-    people += [program_profile("inner", ["kid"], ["look"], asks=["pay"]), profile("kid")]
+    inner_one = program_profile("inner", ["kid"], ["look"], asks=["pay"], default_model=OTHER)
+    people += [inner_one, profile("kid")]
     return Scenario(people, policy, [ask()], faults=faults("crash", "denied", most=2, fault_mixes=3))
 
 

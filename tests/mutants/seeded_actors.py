@@ -15,7 +15,7 @@ AGENT: Final = (
     Mutant(
         "report-attempts-off-by-one",
         "An agent may have one invalid report more than its limit says.",
-        "agent.decider",
+        "agent.answers",
         "    if state.report_attempts >= (state.limits.max_report_attempts or 1):",
         "    if state.report_attempts > (state.limits.max_report_attempts or 1):",
     ),
@@ -29,47 +29,49 @@ AGENT: Final = (
     Mutant(
         "invalid-counts-twice",
         "An invalid report counts twice while others of its turn wait for their judgement.",
-        "agent.decider",
+        "agent.answers",
         '(judged.verdict == "invalid")',
-        '(judged.verdict == "invalid") * (1 + (state.unanswered > 0))',
+        '(judged.verdict == "invalid") * (1 + (state.calls.open.size > 0))',
     ),
     Mutant(
         "results-in-arrival-order",
         "Results go back to the model in the order of their arrival.",
         "agent.calls",
-        "    for answer in state.answers.values():",
-        "    for answer in sorted(state.answers.values(), key=lambda answer: answer.seq):",
+        "    for answer in state.calls.answers.values():",
+        "    for answer in sorted(state.calls.answers.values(), key=lambda answer: answer.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
         "A stopped agent posts that it has drained while its last tool still runs.",
         "agent.turns",
-        "    if state.tools_out or state.questions.size or state.is_model_out:",
-        "    if state.tools_out > 1 or state.questions.size or state.is_model_out:",
+        "    if calls.tools or calls.questions or state.is_model_out:",
+        "    if calls.tools > 1 or calls.questions or state.is_model_out:",
     ),
     Mutant(
         "results-of-the-stopped-lost",
         "The results that a stopped agent still owed its conversation are missing in the next prompt.",
         "agent.turns",
-        "    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
-        "    state = replace(state, fresh=state.fresh + seqs)",
+        "        state = replace(state, carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)",
+        "        state = replace(state, fresh=state.fresh + seqs)",
     ),
     Mutant(
         "late-result-goes-on",
         "A stopped agent goes on after its last result.",
-        "agent.decider",
-        '    if state.phase == "stopping":\n        return drain(state)\n    return _go_on(state)',
-        '    if state.phase == "stopping" and (state.tools_out or state.unanswered):\n'
+        "agent.answers",
+        '    return drain(state) if state.phase == "stopping" else _go_on(state)\n',
+        '    if state.phase == "stopping" and state.calls.open.size:\n'
         "        return drain(state)\n"
-        '    return _go_on(replace(state, phase="acting"))',
+        '    return _go_on(replace(state, phase="acting"))\n',
     ),
     Mutant(
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, although delegations are still open.",
-        "agent.calls",
-        "    return (state, ()) if state.unanswered else all_answered(state)\n\n\ndef _refused",
-        "    waits = state.unanswered and (state.tools_out or state.questions.size or not state.reports)\n"
-        "    return (state, ()) if waits else all_answered(state)\n\n\ndef _refused",
+        "agent.answers",
+        "    return not state.calls.open.size if state.program is None else",
+        "    calls = state.calls\n"
+        "    if state.program is None and calls.reports:\n"
+        "        return not (calls.tools or calls.questions)\n"
+        "    return not state.calls.open.size if state.program is None else",
     ),
     Mutant(
         "retries-are-free",

@@ -37,8 +37,8 @@ APPROVALS: Final = (
         "profile-not-in-the-question",
         "A question does not say its profile, so a permission covers all.",
         "agent.calls",
-        "profile, timeout_ms = prefix_of(state).profile.name, min(own or limit, limit or own)",
-        'profile, timeout_ms = "", min(own or limit, limit or own)',
+        "        profile=prefix_of(state).profile.name,\n",
+        '        profile="",\n',
     ),
     Mutant(
         "changed-arguments-lost",
@@ -50,23 +50,25 @@ APPROVALS: Final = (
     Mutant(
         "changed-arguments-for-the-next-call",
         "The changed arguments go to the first call of the reply.",
-        "agent.decider",
-        "start_next_tool(replace(with_use(state, call, use),",
-        "start_next_tool(replace(with_use(state, 0, use),",
+        "agent.answers",
+        '        call = replace(call, use=use, stage="line", is_changed=is_changed)\n',
+        "        first = find(state.calls, call.turn, 0) or call\n"
+        "        state = replace(state, calls=put(state.calls, replace(first, use=use)))\n"
+        '        call = replace(call, stage="line", is_changed=is_changed)\n',
     ),
     Mutant(
         "changed-arguments-not-told",
         "The model does not read that other arguments ran.",
-        "agent.decider",
-        "    if state.changed.size and state.changed.get(call):\n",
+        "agent.answers",
+        "    if call.is_changed:\n",
         "    if False:\n",
     ),
     Mutant(
         "changed-arguments-stick",
-        "The results of the next turn are told as those of other arguments, too.",
-        "agent.calls",
-        "        changed=NO_CALLS,\n",
-        "",
+        "The result of a call that runs as the model wanted is told as one of other arguments.",
+        "agent.answers",
+        "        is_changed = call.is_changed or given.arguments != NULL",
+        "        is_changed = True",
     ),
     Mutant(
         "question-expires-at-once",

@@ -10,17 +10,17 @@ IN_LINE: Final = (
     Mutant(
         "change-lost-before-the-line",
         "A tool's change of tools is lost if further calls of its reply wait for a place.",
-        "agent.decider",
-        "    state, told = set_tools(state, returned.tools)\n",
-        "    before, (state, told) = state, set_tools(state, returned.tools)\n"
-        "    state = before if waiting.size else state\n",
+        "agent.answers",
+        "            state, posts = set_tools(state, returned.tools)\n",
+        "            before, (state, posts) = state, set_tools(state, returned.tools)\n"
+        "            state = before if state.calls.line.size else state\n",
     ),
     Mutant(
         "change-not-told-from-the-line",
         "The supervisor hears nothing of a change of tools by a call whose answer starts the next one.",
-        "agent.decider",
-        "    return state, told + posts\n",
-        "    return state, posts or told\n",
+        "agent.answers",
+        "        return state, posts + more\n",
+        "        return state, more or posts\n",
     ),
     Mutant(
         "line-dropped-by-a-change",
@@ -33,19 +33,20 @@ IN_LINE: Final = (
         "new-tools-for-the-line",
         "A call that waits for a place runs as the tools are by then.",
         "agent.calls",
-        "        return replace(state, tools_out=state.tools_out + 1), (call_tool(state, call, use),)\n",
-        "        tools = state.next_tools.tools if state.next_tools else ()\n"
-        "        use = replace(use, spec=next((one for one in tools if one.name == use.name), use.spec))\n"
-        "        return replace(state, tools_out=state.tools_out + 1), (call_tool(state, call, use),)\n",
+        '        return replace(state, calls=put(state.calls, replace(call, stage="tool"))), (call_tool(state, call),)\n',
+        "        tools, use = state.next_tools.tools if state.next_tools else (), call.use\n"
+        "        spec = next((one for one in tools if one.name == use.name), use.spec)\n"
+        "        call = replace(call, use=replace(use, spec=spec))\n"
+        '        return replace(state, calls=put(state.calls, replace(call, stage="tool"))), (call_tool(state, call),)\n',
     ),
     Mutant(
         "gone-tools-not-started",
         "A call that waits for a place is refused if its tool is gone by then.",
         "agent.calls",
-        "        if refusal := call_refusal(state, use):\n            state = _refused",
-        "        kept = state.next_tools is None or use.name in {one.name for one in state.next_tools.tools}\n"
-        '        if refusal := "gone" * (not kept) or call_refusal(state, use):\n'
-        "            state = _refused",
+        "        if refusal := call_refusal(state, call.use):\n            state = answered",
+        "        names = {one.name for one in state.next_tools.tools} if state.next_tools else {call.use.name}\n"
+        '        if refusal := "gone" * (call.use.name not in names) or call_refusal(state, call.use):\n'
+        "            state = answered",
     ),
     Mutant(
         "first-change-of-a-reply-stays",
@@ -57,27 +58,29 @@ IN_LINE: Final = (
     Mutant(
         "change-frees-no-place",
         "A call that changes tools keeps its place, so the line has one place less.",
-        "agent.decider",
-        "    state, posts = _from_port(state, seq, call, returned.output, is_error=False, tools=1)\n"
-        "    return state, told + posts\n",
-        "    state, posts = _from_port(state, seq, call, returned.output, is_error=False)\n"
-        "    return state, told + posts\n",
+        "agent.answers",
+        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
+        "        kept = replace(state.calls, tools=state.calls.tools + (returned.tools is not None))\n"
+        "        state = replace(state, calls=kept)\n"
+        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
     ),
     Mutant(
         "change-frees-two-places",
         "A call that changes tools gives two places back, so one tool too many runs.",
-        "agent.decider",
-        "    state, posts = _from_port(state, seq, call, returned.output, is_error=False, tools=1)\n"
-        "    return state, told + posts\n",
-        "    state, posts = _from_port(state, seq, call, returned.output, is_error=False, tools=2)\n"
-        "    return state, told + posts\n",
+        "agent.answers",
+        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
+        "        kept = replace(state.calls, tools=state.calls.tools - (returned.tools is not None))\n"
+        "        state = replace(state, calls=kept)\n"
+        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
     ),
     Mutant(
         "line-from-its-end",
         "The calls of a reply beyond max_parallel_tools start from the last one on.",
         "agent.calls",
-        "    while (first := state.waiting.first()) is not None and state.tools_out < places:\n",
-        "    while (first := next(iter([*state.waiting.items()][::-1]), None)) and state.tools_out < places:\n",
+        "    while (first := state.calls.line.first()) is not None and state.calls.tools < places:\n",
+        "    while (\n"
+        "        first := next(iter([*state.calls.line.items()][::-1]), None)\n"
+        "    ) and state.calls.tools < places:\n",
     ),
 )
 

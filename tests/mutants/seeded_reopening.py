@@ -69,7 +69,7 @@ REOPENING: Final = (
         "limits-beyond-the-profile",
         "The limits of a resume replace those of the host's profile, even narrower ones.",
         _RESUMING,
-        "own = narrow(limits, work.state.profiles[work.state.host_name][0].limits)",
+        "own = narrow(limits, _limits_of_host(work))",
         "own = limits",
     ),
     Mutant(

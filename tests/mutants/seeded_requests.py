@@ -15,9 +15,9 @@ NEW: Final = (
     Mutant(
         "delegation-end-not-named",
         "A request does not name the end of a delegation.",
-        "agent.decider",
-        "end.labels), seq, end.call, text_json(text), is_error)",
-        "end.labels), 0, end.call, text_json(text), is_error)",
+        "agent.answers",
+        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, seq)\n",
+        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, 0)\n",
     ),
     Mutant(
         "reply-not-named",
@@ -30,8 +30,8 @@ NEW: Final = (
         "results-of-the-stopped-not-named",
         "The next prompt of a host that was stopped does not name the results that it carries along.",
         "agent.turns",
-        "carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
-        "carry=state.carry + _given_up(state))",
+        "carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)",
+        "carry=state.carry + _given_up(calls))",
     ),
     Mutant(
         "named-twice",

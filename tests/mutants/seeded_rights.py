@@ -100,8 +100,8 @@ WIDER: Final = (
         "approved-calls-not-checked",
         "A call that waited runs without another check.",
         "agent.calls",
-        "        if refusal := call_refusal(state, use):\n            state = _refused",
-        '        if refusal := "":\n            state = _refused',
+        "        if refusal := call_refusal(state, call.use):\n            state = answered",
+        '        if refusal := "":\n            state = answered',
     ),
     Mutant(
         "agents-not-checked",
@@ -266,30 +266,30 @@ UNLABELLED: Final = (
     Mutant(
         "labels-of-ends-lost",
         "The labels of a delegation's end do not reach the parent.",
-        "agent.decider",
-        "_answered(labelled(state, end.labels), seq, end.call",
-        "_answered(state, seq, end.call",
+        "agent.answers",
+        "        state = labelled(state, ended.labels)\n",
+        "        pass\n",
     ),
     Mutant(
         "labels-of-tasks-lost",
         "The labels of a background delegation's end do not reach the parent.",
         "agent.background",
-        "_answered(labelled(state, end.labels), tasks",
-        "_answered(state, tasks",
+        "    state = replace(labelled(state, end.labels), calls=calls",
+        "    state = replace(state, calls=calls",
     ),
     Mutant(
         "labels-of-words-lost",
         "The labels of a client's words do not reach the agent.",
         "agent.background",
-        "_answered(labelled(state, told.labels), background",
-        "_answered(state, background",
+        "replace(labelled(state, told.labels), background=background)",
+        "replace(state, background=background)",
     ),
     Mutant(
         "labels-of-people-lost",
         "The labels of a person's answer do not reach the agent.",
-        "agent.decider",
-        "labelled(replace(state, questions=state.questions.drop(call)), given.labels)",
-        "replace(state, questions=state.questions.drop(call))",
+        "agent.answers",
+        "        state = labelled(state, given.labels)\n",
+        "        pass\n",
     ),
     Mutant(
         "labels-end-with-an-ask",
@@ -329,8 +329,9 @@ UNLABELLED: Final = (
     Mutant(
         "programs-not-labelled",
         "The results of tools do not label a program.",
-        "agent.program",
+        "agent.answers",
         "        state = labelled(state, labels_of_result(call.use, returned))\n",
-        "        pass\n",
+        "        labels = labels_of_result(call.use, returned)\n"
+        "        state = labelled(state, labels) if state.program is None else state\n",
     ),
 )

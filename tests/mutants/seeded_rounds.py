@@ -51,8 +51,8 @@ INPUT: Final = (
         "round-not-counted",
         "Each round is the first.",
         "agent.continued_calls",
-        "asked, rounds = returned.asked, use.given.round if use.given else 0",
-        "asked, rounds = returned.asked, 0",
+        "    use, rounds = call.use, call.use.given.round if call.use.given else 0\n",
+        "    use, rounds = call.use, 0\n",
     ),
     Mutant(
         "later-round-claims-it-never-started",
@@ -78,22 +78,24 @@ INPUT: Final = (
     Mutant(
         "waits-for-input-in-its-place",
         "A call that waits for input keeps the place of its tool.",
-        "agent.decider",
-        "start_next_tool(replace(state, tools_out=state.tools_out - 1))",
-        "start_next_tool(state)",
+        "agent.answers",
+        "        state, posts = _go_on(replace(state, calls=put(state.calls, asked[0])))\n",
+        "        calls = put(state.calls, asked[0])\n"
+        "        state, posts = _go_on(replace(state, calls=replace(calls, tools=calls.tools + 1)))\n",
     ),
     Mutant(
         "program-forgets-the-form",
         "A call of a program goes on as if it had not asked.",
-        "agent.program",
-        'eager.put(_books(state), replace(call, use=use, stage="question"))',
-        'eager.put(_books(state), replace(call, stage="question"))',
+        "agent.answers",
+        "        state, posts = _go_on(replace(state, calls=put(state.calls, asked[0])))\n",
+        "        on = asked[0] if state.program is None else replace(asked[0], use=call.use)\n"
+        "        state, posts = _go_on(replace(state, calls=put(state.calls, on)))\n",
     ),
     Mutant(
         "stopped-and-asked",
         "The call of a stopped agent asks a person for input.",
-        "agent.decider",
-        'state.uses[call]) if state.phase == "acting" else None',
-        "state.uses[call])",
+        "agent.answers",
+        "    asked = question_after(state, call, returned) if is_wanted else None\n",
+        "    asked = question_after(state, call, returned)\n",
     ),
 )

@@ -231,11 +231,12 @@ TOOLS: Final = (
         "effect-of-now",
         "A call that waits for a person runs with the effect that its tool has now.",
         "agent.calls",
-        "    spec, turn = _spec_of(use), turn or state.turn\n",
-        "    spec, turn = _spec_of(use), turn or state.turn\n"
+        "    use, spec = call.use, _spec_of(call.use)\n    cache",
+        "    use, spec = call.use, _spec_of(call.use)\n"
         "    tools = state.next_tools.tools if state.next_tools else ()\n"
         "    effect = next((one.effect for one in tools if one.name == use.name), spec.effect)\n"
-        "    spec = replace(spec, effect=effect)\n",
+        "    spec = replace(spec, effect=effect)\n"
+        "    cache",
     ),
     Mutant(
         "old-tools-in-the-next-ask",

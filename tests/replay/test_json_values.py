@@ -43,7 +43,7 @@ def test_a_path_goes_on_through_json_that_stands_in_a_string() -> None:
 
 @pytest.mark.parametrize("path", ["", ".", "a..b", "a.", ".a", 'a."b', 'a."b"c', '"\\x"'])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
-    with pytest.raises(MisuseError, match="is no path"):
+    with pytest.raises(MisuseError, match="is not a path"):
         parts_of(path)
 
 

@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 from callboard.actors.agent import calls as calls_module
-from callboard.actors.agent import decider, eager, latched, waiting
+from callboard.actors.agent import decider, latched, waiting
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.state import AgentState, Answer
-from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import text_json, tool_result
+from callboard.actors.agent.open_calls import Answer, OpenCalls, hear
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -65,8 +64,7 @@ def refused_in(log: Sequence[Event]) -> Told:
 
 def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: list[tuple[str, int]]) -> None:
     """Note each answer where an agent writes it, and the agent with the event that it decides on."""
-    decide, answer, start = decider.decide_agent, Answer, calls_module.start_calls
-    own, hear, with_answers = waiting._answer, eager.hear, latched.with_answers
+    decide, answer, with_answers = decider.decide_agent, Answer, latched.with_answers
 
     def watched_decide(agent: AgentState, seq: int, body: Any) -> object:
         deciding.append((agent.address, seq))
@@ -77,37 +75,23 @@ def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: l
             note(block)
         return answer(block, seq)
 
-    def watched_own(use: ToolUse, text: str, *, is_error: bool = False) -> Answer:
-        made = own(use, text, is_error=is_error)
-        note(made.block)
-        return made
-
-    def watched_start(state: AgentState, uses: tuple[ToolUse, ...], *more: Any) -> object:
-        kept = uses[: state.limits.max_tool_calls or 1]
-        for use in uses[len(kept) :]:
-            note(tool_result(use.id, text_json(prompts.too_many_calls(len(kept))), is_error=True))
-        return start(state, uses, *more)
-
-    def watched_hear(books: eager.Eager, block: Json, seq: int = 0) -> eager.Eager:
+    def watched_hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
         if not seq:
             note(block)
-        return hear(books, block, seq)
+        return hear(calls, block, seq)
 
     def watched_answers(state: AgentState, uses: Sequence[ToolUse]) -> AgentState:
-        patch.setattr(eager, "hear", hear)  # the answers to open calls, which were posted, are no refusals
         made = with_answers(state, uses)
-        patch.setattr(eager, "hear", watched_hear)
-        assert made.eager is not None
-        heard = [one.block for one in made.eager.heard.values()]
+        heard = [one.block for one in made.calls.answers.values()]
+        # The answers to open calls, which were posted, are no refusals.
         for block in heard[len(heard) - len(uses) :]:
             note(block)
         return made
 
     patch.setattr(step_module, "decide_agent", watched_decide)
     patch.setattr(calls_module, "Answer", watched_answer)
-    patch.setattr(waiting, "_answer", watched_own)
-    patch.setattr(decider, "start_calls", watched_start)
-    patch.setattr(eager, "hear", watched_hear)
+    patch.setattr(waiting, "Answer", watched_answer)
+    patch.setattr(calls_module, "hear", watched_hear)
     patch.setattr(latched, "with_answers", watched_answers)
 
 

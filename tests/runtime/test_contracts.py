@@ -106,7 +106,7 @@ def test_a_preset_leaves_the_tool_and_stays_in_the_prompt(kind: type) -> None:
     assert agent.contract is not None
     told = msgspec.json.decode(agent.contract.prompt({"query": "q"}))
     assert told == {"tenant": "acme", "query": "q", "depth": 3}
-    with pytest.raises(InvalidPrompt, match="/tenant: is no field of the contract"):
+    with pytest.raises(InvalidPrompt, match="/tenant: is not a field of the contract"):
         agent.contract.prompt({"query": "q", "tenant": "other"})
 
 
@@ -197,7 +197,7 @@ def test_a_host_with_a_contract_takes_text_too() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"output_schema_arg": "nope", "input": AsStruct}, "'nope' is no field of its contract"),
+        ({"output_schema_arg": "nope", "input": AsStruct}, "'nope' is not a field of its contract"),
         ({"output_schema_arg": "prompt"}, "is taken by another argument"),
         ({"output_schema_arg": "a b"}, "is the name of an argument"),
         ({"output_schema_arg": 5}, "is the name of an argument"),

@@ -151,7 +151,7 @@ NAN = float("nan")
          "keys that are equal as text are numbered: $"),
         (collections.UserDict(a={1}), '{"a":[1]}', ""),
         (types.MappingProxyType({"a": {1}}), '{"a":[1]}', ""),
-        (row(), '{"a":1,"b":"/w=="}', "bytes that are no UTF-8 are written as base64: $.b"),
+        (row(), '{"a":1,"b":"/w=="}', "bytes that are not UTF-8 are written as base64: $.b"),
         (Box({1}), '{"inner":[1]}', ""),
         (Crate({1}), '{"inner":[1]}', ""),
         (Slip({1}), '{"type":"slip","myInner":[1]}', ""),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
 from callboard.testing import RecordedScenario
+from callboard.testing.recorded_scenario import next_step
 from callboard.testing.storing import recording_of
 from tests.effort import effort
 from tests.golden import golden
@@ -33,6 +35,12 @@ from tests.replay import stories
 from tests.replay.changed.sessions import record
 from tests.replay.changed.test_following import SCHEMA, host, kid, policy, reports
 from tests.session_plans import Plan, play
+
+STEPS: list[tuple[list[str], dict[str, Any]]] = [
+    ([], {"content": [{"type": "program_step"}, *({"type": "tool_use", "id": one} for one in "ab")]}),
+    (["a"], {"content": [{"type": "program_step", "cancels": ["b"]}, {"type": "tool_use", "id": "c"}]}),
+    (["a", "c"], {"content": [{"type": "program_step"}, {"type": "text", "text": "end"}]}),
+]
 
 
 def scenario_of(recording: Recording, faults: str | None = None) -> RecordedScenario:
@@ -225,7 +233,7 @@ def test_a_call_without_a_recorded_result_is_an_error() -> None:
 
 def test_values_that_are_no_messages_are_refused() -> None:
     parts = recorded_parts("one", record(policy, host()).events)._asdict()
-    with pytest.raises(MisuseError, match="is no SessionOpened"):
+    with pytest.raises(MisuseError, match="is not a SessionOpened"):
         RecordedScenario(**{**parts, "opened": {"type": "Nothing"}})
     with pytest.raises(MisuseError, match="is a Close, not a Ask"):
         RecordedScenario(**{**parts, "asks": [{"type": "Close"}]})
@@ -238,3 +246,40 @@ def test_an_approval_and_a_context_are_given_as_recorded(tmp_path: Path) -> None
     kinds = ("ApprovalGiven", "ContextMade")
     recorded = [event.kind for event in recording.events if event.kind in kinds]
     assert [event.kind for event in scenario.simulate().events if event.kind in kinds] == recorded
+
+
+def step(*said: list[str], heard: str = "") -> tuple[list[str], list[str], str]:
+    """Return the asks, the cancels and the text of the step behind these steps and answers."""
+    conversation: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for asks in said:
+        blocks = [{"type": "program_step"}, *({"type": "tool_use", "id": one} for one in asks)]
+        conversation.append({"role": "assistant", "content": blocks})
+    results = [{"type": "tool_result", "tool_use_id": one} for one in heard]
+    if results:
+        conversation.append({"role": "user", "content": results})
+    reply = next_step([STEPS], conversation)
+    blocks = msgspec.json.decode(reply.content or b"[]")
+    head = blocks[0]
+    asks = [one["id"] for one in blocks if one["type"] == "tool_use"]
+    return asks, head["cancels"], "".join(one.get("text", "") for one in blocks)
+
+
+def test_each_ask_is_made_once_behind_the_answers_that_it_followed() -> None:
+    assert step() == (["a", "b"], [], "")
+    assert step(["a", "b"], heard="b") == ([], [], "")
+    assert step(["a", "b"], heard="a") == (["c"], ["b"], "")
+    assert step(["a", "b"], heard="ba") == (["c"], [], "")
+    assert step(["a", "b"], ["c"], heard="ac") == ([], [], "end")
+
+
+def test_a_program_goes_on_when_nothing_is_open_that_it_could_wait_for() -> None:
+    never = [(["x"], STEPS[2][1])]
+    reply = next_step([never], [{"role": "user", "content": "go"}])
+    assert b"end" in (reply.content or b"")
+
+
+def test_an_ask_without_a_recorded_run_fails_in_words() -> None:
+    talk = [{"role": "user", "content": one} for one in ("go", "again")]
+    failure = next_step([STEPS], talk).failure
+    assert failure is not None
+    assert "no run of this program was recorded" in failure.message

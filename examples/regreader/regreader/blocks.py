@@ -8,7 +8,7 @@ CELLS_MAX = 1_000_000  # of a table
 
 
 class Unreadable(Exception):
-    """A file that is no regulation. Its text is the reason."""
+    """A file that is not a regulation. Its text is the reason."""
 
 
 def check_size(cells: int) -> None:

@@ -45,7 +45,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except sqlite3.Error as error:
-            told = f"{ctx.obj} is no index that works: {error}; name another file by --index"
+            told = f"{ctx.obj} is not an index that works: {error}; name another file by --index"
             raise click.UsageError(told) from None
         except (CallboardError, ToolFailure, UnicodeEncodeError) as error:
             click.echo(f"Error: {error}", err=True)

@@ -165,7 +165,8 @@ export function amount(number) {
 }
 
 export function dollars(microUsd) {
-  return microUsd ? `$${(microUsd / 1e6).toFixed(microUsd < 1e6 ? 4 : 2)}` : "";
+  if (!microUsd) return "";
+  return microUsd < 50 ? "<$0.0001" : `$${(microUsd / 1e6).toFixed(microUsd < 1e6 ? 4 : 2)}`;
 }
 
 /** Return the command that shows more of a finding. */

@@ -163,7 +163,7 @@ def _check_part(part: JsonObject, role: str, at: int) -> None:
     _only(part, PART, where)
     data = part.keys() & DATA
     need(len(data) == 1, f"{where}: required oneof field 'data' must have one initialized field: {data}")
-    # An empty text is no answer: https://github.com/router-for-me/CLIProxyAPI/issues/3485.
+    # An empty text is not an answer: https://github.com/router-for-me/CLIProxyAPI/issues/3485.
     # The service sends some of its signatures in such parts, and takes those.
     has_data = part.get("text") != "" or "thoughtSignature" in part
     need(has_data, f"{where}: required oneof field 'data' must have one initialized field")

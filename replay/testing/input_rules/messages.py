@@ -29,7 +29,7 @@ _ONLY_BY = {
 def problem_of(body: object, version: str = "2023-06-01") -> str:
     """Return the reason for which this version of the API refuses a request; empty if it accepts it."""
     if not isinstance(body, dict):
-        return "the body is no JSON object"
+        return "the body is not a JSON object"
     rules = _RULES if version < "2026-10-21" else (*_RULES, _since_2026)
     return next((problem for rule in rules for problem in rule(body)), "")
 

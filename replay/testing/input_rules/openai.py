@@ -114,7 +114,7 @@ def _check_choice(body: JsonObject, names: list[str]) -> None:
     need(choice is None or bool(names), "tool_choice is only allowed when tools are specified")
     if isinstance(choice, dict):
         named = cast(JsonObject, choice.get("function", choice)).get("name")
-        need(named in names, f"tool_choice names {named!r}, which is no tool")
+        need(named in names, f"tool_choice names {named!r}, which is not a tool")
     else:
         need(choice in (None, "auto", "none", "required"), f"Invalid tool_choice {choice!r}")
 
@@ -179,14 +179,14 @@ def _check_call(name: object, arguments: object, where: str) -> None:
     need(isinstance(arguments, str), f"{where}: arguments must be a string")
     try:
         value = json.loads(cast(str, arguments), parse_constant=_no_number, object_pairs_hook=_unique)
-        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except ValueError as error:
         raise Broken(f"{where}: arguments: {error}") from None
     need(isinstance(value, dict), f"{where}: arguments must be a JSON object")
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

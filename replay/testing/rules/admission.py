@@ -47,7 +47,10 @@ class FirstCome(Invariant):
     """
 
     name = "first-come"
-    rule = "No call overtakes an earlier one in a budget that both wait for, and the first never waits idly."
+    rule = (
+        "No call overtakes an earlier one in a budget for which both wait, and the first never waits "
+        "needlessly."
+    )
     _line: dict[str, _Waiting] = {}
     _held: dict[str, set[str]] = {}
     _later: dict[str, tuple[int, Need]] = {}  # in back-off: the timer that ends it, and the need

@@ -71,7 +71,7 @@ class InputRounds(Invariant):
     """The input that calls ask for."""
 
     name = "input-rounds"
-    rule = "A call goes on with the answer of a person to its latest form, of at most ten."
+    rule = "A call continues with a person's answer to its latest form, and has at most ten forms."
     _asked: dict[Call, InputAsked] = {}  # by calls that wait for input
     _rounds: Counter[Call] = field(default_factory=Counter)
     _given: dict[Call, InputGiven] = {}  # with which a call goes on, also if it runs again
@@ -151,7 +151,7 @@ class PermittedCalls(Invariant):
     """The answers by permission."""
 
     name = "permitted-calls"
-    rule = "A permission covers calls of its tool and profile, not interrupted, until it is revoked."
+    rule = "A permission covers calls of its tool and profile until it is revoked, but no interrupted call."
     _asked: dict[int, _Asked] = {}
     _given: dict[int, _Asked] = {}  # the permissions that hold, by seq
 
@@ -189,7 +189,7 @@ class ExpiredQuestions(PermittedCalls):
     """The answers by time."""
 
     name = "expired-questions"
-    rule = "No question is approved after its time is over, and none expires before."
+    rule = "No question is approved after its time is over, and none expires earlier."
 
     def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
         """Compare the time of an answer with the end of its question."""

@@ -28,7 +28,7 @@ class OneTellEnd(Invariant):
     """Words of a client."""
 
     name = "one-tell-end"
-    rule = "Every Tell ends exactly once: heard with the grant that first holds its words, or else refused."
+    rule = "Every Tell ends exactly once: with the grant of the first request that has its text, or refused."
     _open: dict[str, int] = {}
     _handled: set[str] = set()
     _told: dict[int, str] = {}  # the seq of a `Told` -> the request id of its `Tell`
@@ -107,7 +107,7 @@ class TasksHeard(Invariant):
     """Ends of background tasks."""
 
     name = "tasks-heard"
-    rule = "An agent that waits for its tasks answers after it has heard all, and is woken once for them."
+    rule = "An agent that waits for its tasks answers after it has read all their ends, and is woken once."
     _of: dict[str, _Tasks] = {}
     _wishes: dict[str, TurnRequested] = {}
     _ends: dict[int, Call] = {}  # the seqs of ends of background tasks

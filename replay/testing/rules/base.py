@@ -7,7 +7,7 @@ calls none of them (but `same-books` does), scans nothing twice, and has those o
     handled_<Kind>(event, message, outputs)    for events that the supervisor handled, and its posts for them
     quiet(seq)                                 for the moments at which nothing may be left open
 
-A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
+A log that ends in the middle is not a breach: only its events can be wrong. At rest a missing one is wrong.
 """
 
 from typing import ClassVar

@@ -6,6 +6,7 @@ from functools import reduce
 from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, Stop, TurnRequested
+from callboard.actors.protocol.money import in_dollars
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.replay.testing.rules.base import Invariant
@@ -30,9 +31,13 @@ class Budgets(Invariant):
                 held = total(scope.reserved, Need(scope.spent.tokens, scope.spent.micro_usd))
                 self.broken(
                     grant.seq,
-                    f"{held.tokens} tokens and {held.micro_usd} micro-dollars are spent or reserved, "
-                    f"{scope.tokens} and {scope.micro_usd} may be",
+                    f"{held.tokens} tokens and {in_dollars(held.micro_usd)} are spent or reserved, "
+                    f"{scope.tokens} and {_most(scope.micro_usd)} may be",
                 )
+
+
+def _most(micro_usd: int | None) -> str:
+    return "any cost" if micro_usd is None else in_dollars(micro_usd)
 
 
 class NothingRefusedThatFits(Invariant):

@@ -32,7 +32,9 @@ class CachedAnswers(Invariant):
     """Results that are given again."""
 
     name = "cached-answers"
-    rule = "A result given again is of the same call, rights and state, labelled, not old, before no effect."
+    rule = (
+        "A result given again has the same call, rights, state and labels, is recent, with no effect since."
+    )
     _naive: Naive = msgspec.field(default_factory=Naive)
     _calls: dict[int, _Call] = {}
     _answers: dict[int, tuple[Event, ToolReturned]] = {}
@@ -77,7 +79,7 @@ class CachedAnswers(Invariant):
         answer, call = self._answers.get(seq), self._calls.get(event.cause)
         origin = self._calls.get(answer[0].cause) if answer else None
         if answer is None or origin is None or call is None:
-            return "which is no answer of a tool whose results may be given again"
+            return "which is not an answer of a tool whose results may be given again"
         if why := _why_unlike(answer[1], body):
             return why
         if origin.basis != call.basis:
@@ -99,7 +101,7 @@ class CachedAnswers(Invariant):
 
 def _why_unlike(origin: ToolReturned, body: ToolReturned) -> str:
     if origin.status != "ok" or any((origin.cached_from, origin.state_update, origin.checkpoints)):
-        return "which is no result of a tool that ran and changed nothing"
+        return "which is not a result of a tool that ran and changed nothing"
     if (body.output, body.status, body.state_update) != (origin.output, "ok", ()):
         return "with another result"
     return "" if body.labels == origin.labels else "without its labels"
@@ -109,7 +111,7 @@ class TelemetryOfCalls(Invariant):
     """Telemetry."""
 
     name = "telemetry"
-    rule = "Telemetry names its own call, and says `hit` where a result is given again and nowhere else."
+    rule = "Telemetry names its own call, and says `hit` if and only if a result is given again."
     _calls: dict[int, CallTool] = {}
 
     def on_CallTool(self, event: Event, call: CallTool) -> None:

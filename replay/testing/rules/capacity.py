@@ -14,7 +14,7 @@ class Places(Invariant):
     """Requests for a place, and the calls that follow."""
 
     name = "places"
-    rule = "A call of a limited model follows the place that it was given, and no other call asks for one."
+    rule = "A call of a limited model starts after it was given a place, and no other call requests one."
     _limited: frozenset[str] = frozenset()
     _wishes: dict[str, TurnRequested] = {}
     _served: set[str] = set()

@@ -62,8 +62,8 @@ class Turns(Invariant):
 
     name = "turns"
     rule = (
-        "An agent has no more turns, model attempts and invalid reports than its limits say, "
-        "and asks no model again that has given the same unreadable answer twice."
+        "An agent has no more turns, model attempts and invalid reports than its limits say, and does not "
+        "ask a model again that has given the same unreadable answer twice."
     )
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
@@ -178,7 +178,7 @@ class Deserved(Invariant):
     """Ends and refusals that name a limit."""
 
     name = "deserved"
-    rule = "No agent ends and no delegation is denied for a limit that is not reached."
+    rule = "No agent ends, and no delegation is denied, because of a limit that is not reached."
 
     def on_Finished(self, event: Event, body: Finished) -> None:
         """Check the reason of an agent that ends by itself."""

@@ -21,8 +21,8 @@ class Contexts(Invariant):
 
     name = "contexts"
     rule = (
-        "An agent begins with the context that was made for its delegation, once all of those are made; "
-        "messages in it have each call with its result."
+        "An agent begins with the context that was made for its delegation, once all contexts are made; its "
+        "messages have each call with its result."
     )
     _delegates: dict[int, tuple[str, Delegate]] = {}
     _racers: dict[_Place, _Place] = {}  # each racer's place: the delegation that waits for contexts
@@ -69,9 +69,9 @@ class Contexts(Invariant):
             self.broken(event.seq, f"{who} begins without the context that its profile wants")
 
     def handled_ContextMade(self, event: Event, made: ContextMade, outputs: Sequence[Event]) -> None:
-        """Check that a context that failed ends its delegation, and no other end is `unavailable`."""
+        """Check that a context that failed ends its delegation as `unavailable`."""
         ends = [end.kind for _, end in of_kind(outputs, DelegationEnded)]
-        if ends and (made.status == "ok" or ends != ["unavailable"]):
+        if ends and made.status != "ok" and ends != ["unavailable"]:
             self.broken(event.seq, f"a context that is {made.status} ends a delegation as {ends[0]}")
 
 

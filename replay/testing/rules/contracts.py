@@ -84,8 +84,8 @@ class Contracts(Invariant):
         return callees_of([self.facts.profiles[name][0] for name in names if name in self.facts.profiles])
 
     def handled_SchemaChecked(self, event: Event, body: SchemaChecked, outputs: Sequence[Event]) -> None:
-        """Check that a wrong input is denied with its problems, and any other end is no wrong input."""
-        if body.check not in self._asked:
+        """Check that a wrong input is denied with its problems, and any other end is not a wrong input."""
+        if body.check not in self._asked or body.status == "ok":
             return
         for output, end in of_kind(outputs, DelegationEnded):
             is_wrong = end.kind == "denied" and bool(end.problems)

@@ -63,8 +63,8 @@ class EmptyAnswers(Invariant):
 
     name = "empty-answers"
     rule = (
-        "An agent ends as `answered` only if it has said more than thoughts since it was spoken to, and as "
-        "`empty` only if it has not, and was asked once more or has no attempt left."
+        "An agent ends as `answered` only if it wrote more than reasoning since its last input, and as "
+        "`empty` only if it did not and was asked once more or has no attempt left."
     )
     _talks: dict[str, _Talk] = {}
     _tasks: dict[tuple[str, int, int], int] = {}  # those in the background, and the seqs of their ends

@@ -84,7 +84,7 @@ class OneAnswer(Invariant):
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
-            self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
+            self.broken(event.seq, f"it answers event {event.cause}, which is not an open request")
 
     on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
     on_SchemaChecked = on_ContextMade = on_ModelReplied
@@ -153,7 +153,7 @@ class OneLife(Invariant):
     """Begin, Finished, Stopped."""
 
     name = "one-life"
-    rule = "An agent begins once for each task it is given, and ends once."
+    rule = "An agent begins once for each task that it is given, and ends once."
     _is_alive: dict[str, bool] = {}
 
     def on_Begin(self, event: Event, body: Begin) -> None:
@@ -184,7 +184,7 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor posts nothing but refusals of asks and words."
+    rule = "After the end of a session the supervisor posts only refusals of asks and messages."
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""

@@ -139,7 +139,10 @@ class Facts(msgspec.Struct, eq=False):
         life = self.lives.get(who)
         if life is None:
             return self.opened.model if self.opened else ModelSpec("")
-        return life.profile.model_below(self.model_below(parent_of(who)))
+        profile = life.profile
+        is_program = profile.model is not None and profile.model.is_program
+        own = profile.default_model if is_program else profile.model
+        return self.model_below(parent_of(who)) if own is None else own
 
     def is_implicit(self, call: Call) -> bool:
         """Return whether a delegation is a program's question to a model."""

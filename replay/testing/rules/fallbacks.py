@@ -60,8 +60,8 @@ class Fallbacks(Invariant):
 
     name = "fallbacks"
     rule = (
-        "After a failure that its fallback lists an agent asks the next model, and waits only after a whole "
-        "round; a turn begins with the model that answered last, an ask with the first."
+        "After a failure that its fallback lists, an agent asks the next model, and waits only after a whole "
+        "round; a turn begins with the model that answered last, and an ask with the first."
     )
     _of: dict[str, _Models] = {}
 
@@ -123,7 +123,7 @@ class Needs(Invariant):
     """The needs of requests for turns."""
 
     name = "needs"
-    rule = "The need of a turn is that of the model that is asked: its answer, and its prices."
+    rule = "The need of a turn is that of the model that is asked, with its answer and its prices."
     _inputs: dict[
         str, tuple[int, Origin, int]
     ] = {}  # by agent: its last request, with the bound on its input

@@ -31,7 +31,7 @@ class Narrowing(Invariant):
     """Rights."""
 
     name = "narrowing"
-    rule = "A child has no wider limits than its parent, is on its list, and uses its own tools only."
+    rule = "A child has no wider limits than its parent, is on its list, and uses only its own tools."
 
     def on_Begin(self, event: Event, begin: Begin) -> None:
         """Compare a child's profile, limits and roster with its parent's."""
@@ -61,7 +61,7 @@ class Isolation(Invariant):
     name = "isolation"
     rule = (
         "A child gets only its profile, its prompt and its own messages, and its parent only the outcome; "
-        "all live by the rules of their session."
+        "all follow the rules of their session."
     )
     _readers: dict[int, str] = {}
     _last_words: dict[str, set[str]] = {}

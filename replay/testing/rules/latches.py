@@ -45,8 +45,8 @@ class Latched(Invariant):
 
     name = "latched"
     rule = (
-        "A program that can ask no model any more, for want of a budget at it or above, hears so with "
-        "the refusal, asks for nothing more, and ends as `budget`; no other program does."
+        "A program that can no longer ask any model because of its budget or one above it learns this with "
+        "the refusal, makes no more calls, and ends as `budget`; no other program does."
     )
     _news: dict[str, _News] = {}
     _given_up: dict[Call, int] = {}
@@ -80,7 +80,7 @@ class Latched(Invariant):
             if is_meant and is_refused and not self._fits(who) and not self._is_unbounded(who, call):
                 self.broken(event.seq, f"{who} is not told that no model fits its budget any more")
         elif not is_meant:
-            self.broken(event.seq, f"{who} is no program of these rules, and is told to end")
+            self.broken(event.seq, f"{who} is not a program of these rules, and is told to end")
         elif (name := self._fits(who)) and end.kind != "cancelled":
             self.broken(event.seq, f"{who} is told to end, and {name} fits its budget")
 
@@ -149,8 +149,9 @@ class QuestionLimit(Invariant):
 
     name = "question-limit"
     rule = (
-        "A brain has no more turns and questions together than max_iterations, and a program whose own "
-        "profile or ask states that limit no more questions; it ends for it only if it wants one more."
+        "A program with a model has no more turns and questions together than max_iterations, and a program "
+        "whose profile or ask states that limit has no more questions; it ends because of it only if it "
+        "wants one more."
     )
     _asked: dict[str, int] = {}
     _wanted: dict[str, int] = {}

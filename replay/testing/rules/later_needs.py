@@ -11,7 +11,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.offered_tools import is_about_tools
 
 LATER_RULES: Final = {
-    "later-needs": "The need of a later request has room for the last count, and for each byte since then.",
+    "later-needs": "The need of a later request includes the last count and each byte since then.",
 }
 
 
@@ -22,7 +22,7 @@ class Counted(msgspec.Struct, eq=False):
     """The bound on the input of an agent's next request.
 
     granted: on the input of its last one. known: on the conversation without the reply to it; None if there
-        is no reply, or one whose count is not taken for certain. of_reply: on that reply, which is not
+        is not a reply, or one whose count is not taken for certain. of_reply: on that reply, which is not
         always kept.
     """
 

@@ -9,8 +9,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable, is_all_own, messages_for
 
 ORIGIN_RULES: Final = {
-    "other-origin": "A request to another origin than the last one says that it breaks the cache.",
-    "per-origin": "At one level of repairs, each request to one origin begins with the request to it before.",
+    "other-origin": "A request to an origin other than the last one says that it breaks the cache.",
+    "per-origin": "At one repair level, each request to an origin begins with the previous request to it.",
 }
 
 

@@ -37,7 +37,7 @@ class Permissions(Invariant):
     """Rights."""
 
     name = "permissions"
-    rule = "An agent has no right that a bundle above it or its own withholds, and uses none."
+    rule = "An agent neither has nor uses a right that its own bundle or one above it withholds."
 
     def on_Begin(self, event: Event, begin: Begin) -> None:
         """Compare the rights of an agent with those that the bundles above it leave."""
@@ -81,7 +81,9 @@ class Labelled(Invariant):
     """Provenance."""
 
     name = "labels"
-    rule = "No call passes a rule for a label that its agent, or an agent above at its Delegate, has read."
+    rule = (
+        "No call runs against a rule for a label that its agent, or an agent above it at its Delegate, has."
+    )
     _read: dict[str, list[tuple[int, Labels]]] = {}  # by agent, with the seq of the event that brought them
     _told: dict[str, list[tuple[int, Labels]]] = {}  # by agent, those that the supervisor was told of
     _out: dict[_Call, Labels] = {}  # calls of tools without an answer, with the labels of their tool

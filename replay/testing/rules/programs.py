@@ -53,7 +53,7 @@ class FreeSteps(_OfPrograms):
     """The steps of programs."""
 
     name = "free-steps"
-    rule = "A program's step needs nothing, and is granted in the decision that handles its request."
+    rule = "A program's step reserves nothing, and is granted in the decision that handles its request."
 
     def handled_TurnRequested(self, event: Event, body: TurnRequested, outputs: Sequence[Event]) -> None:
         """Check the need of a step, and its grant."""
@@ -72,7 +72,7 @@ class LiveCopies(_OfPrograms):
     """The sub-agents of programs."""
 
     name = "live-copies"
-    rule = "A program has no more live copies than max_children, and they begin in the order of its asks."
+    rule = "A program has no more live copies than max_children, and they begin in the order of its calls."
     _live: Counter[str] = field(default_factory=Counter)
     _waiting: dict[str, dict[Call, int]] = {}  # delegations that no port holds up, and that have not begun
     _counted: set[str] = set()
@@ -127,7 +127,7 @@ class Questions(_OfPrograms):
 
     name = "questions"
     rule = (
-        "A question to a model has no tools and no agents, and one turn, or with a schema those of reports."
+        "A question to a model has no tools and no agents, and one turn or, with a schema, those of reports."
     )
 
     def on_Begin(self, event: Event, body: Begin) -> None:
@@ -147,7 +147,7 @@ class ToolLine(_OfPrograms):
     """The tools of programs."""
 
     name = "tool-line"
-    rule = "The tools of a program start in the order of its asks."
+    rule = "The tools of a program start in the order of its calls."
     _last: dict[str, tuple[int, int]] = {}
     _asked: set[Call] = set()
 
@@ -169,7 +169,7 @@ class GivenUp(_OfPrograms):
     """Calls that a program gave up."""
 
     name = "given-up-calls"
-    rule = "A call that is given up starts no more, its delegation ends at once, and no other is cancelled."
+    rule = "A call that was given up does not start, its delegation ends at once, and no other is cancelled."
     _open: set[Call] = set()
     _given_up: set[Call] = set()
 
@@ -222,7 +222,7 @@ class HeardAnswers(_OfPrograms):
     """The answers that go with a step."""
 
     name = "heard-answers"
-    rule = "A program's step is due with the first answer and has all before it, but of no call given up."
+    rule = "A program's step is due with the first answer and has all earlier ones, except of calls given up."
     _answers: dict[str, dict[int, tuple[int, int]]] = {}  # those that no step has, by their seq
     _given_up: set[Call] = set()
     _replied: dict[str, int] = {}
@@ -286,7 +286,7 @@ class AfterReturn(_OfPrograms):
     """Programs that have ended."""
 
     name = "after-the-return"
-    rule = "A program that has returned or failed asks for nothing more."
+    rule = "A program that has returned or failed makes no more calls."
     _ended: dict[str, int] = {}
 
     def on_Begin(self, event: Event, body: Begin) -> None:
@@ -315,7 +315,7 @@ class Deadlines(_OfPrograms):
     """Wake and Woken."""
 
     name = "program-deadlines"
-    rule = "A program is woken when its deadline has come, and not for one that it has replaced."
+    rule = "A program is woken at its deadline, and not at one that it has replaced."
     _until: dict[str, int | None] = {}
     _posted: dict[str, int | None] = {}
     _woken: dict[int, int] = {}

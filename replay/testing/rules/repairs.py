@@ -30,8 +30,8 @@ class RepairLevels(Invariant):
 
     name = "repair-levels"
     rule = (
-        "A refused request with replies in it raises its agent's repair level by one, for the rest of its "
-        "life; the first one of a turn is followed by an attempt at that level, which breaks the cache."
+        "A refused request that contains replies raises its agent's repair level by one, until the agent "
+        "ends; the first one of a turn is followed by an attempt at that level, which breaks the cache."
     )
     _of: dict[str, _Level] = {}
 

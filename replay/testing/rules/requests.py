@@ -54,7 +54,7 @@ from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 from callboard.replay.testing.rules.waited import Waited
 
 REQUEST_RULES: Final = {
-    "append-only": "A request begins with its agent's last one, byte for byte, or says that it does not.",
+    "append-only": "A request begins with its agent's previous one, byte for byte, or says that it does not.",
     "tools": "A request offers the tools that were set last for its agent, in `tools` and in messages.",
     "sendable": "In every request each tool call is answered in the next message, in call order.",
     "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",

@@ -18,7 +18,8 @@ class Rooms(Invariant):
 
     name = "rooms"
     rule = (
-        "A result has `max_result_chars` of room, or an even part of a quarter of the budget, or 500 bytes."
+        "A result has room for `max_result_chars`, or an equal share of a quarter of the budget, or 500 "
+        "bytes."
     )
     _rooms: dict[Call, int] = {}
 

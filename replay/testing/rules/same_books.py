@@ -29,8 +29,8 @@ class SameBooks(Invariant):
 
     name = "same-books"
     rule = (
-        "After each event an agent's budget, its spent and reserved amounts, and the reserve for its next "
-        "turn are those that the log adds up to."
+        "After each event, an agent's budget, its spent and reserved amounts, and the reserve for its next "
+        "turn are those that follow from the log."
     )
     _state: SupervisorState | None = None
 
@@ -88,7 +88,7 @@ def _difference(record: Record, scope: Scope | None) -> str:
         return ""
     budget, limits = record.budget, (scope.tokens, scope.micro_usd)
     if (budget.tokens, budget.micro_usd) != limits:
-        return f"may use {budget.tokens} tokens and {budget.micro_usd} micro-dollars, and {limits}"
+        return f"may use {budget}, and {limits}"
     if record.profile.is_eager:  # a program keeps no reserve
         return ""
     for purpose, items in _ITEMS.items():

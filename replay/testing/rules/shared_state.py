@@ -14,7 +14,7 @@ from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.replay.testing.rules.base import Invariant
 
-FOLD: Final = "A tool is given the shared state that the log folds to at its call, on every run of it."
+FOLD: Final = "On every run, a tool is given the shared state to which the log folds at its call."
 
 
 class Naive:

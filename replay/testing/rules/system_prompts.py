@@ -13,8 +13,8 @@ from callboard.replay.testing.rules.read_profiles import profile_of
 
 SYSTEM_RULES = {
     "system": "A system prompt is the agent's instructions, the note on reports, and the context put there.",
-    "makers": "A message that an agent is handed keeps its maker.",
-    "bound": "The need of an agent's first request has room for each byte of its text.",
+    "makers": "A message that is handed to an agent keeps its maker.",
+    "bound": "The need of an agent's first request includes each byte of its text.",
 }
 
 

@@ -129,8 +129,8 @@ class Waits(Invariant):
 
     name = "task-waits"
     rule = (
-        "A task_wait returns at the first event that answers it: the ends that it names, or words; and a "
-        "task_cancel names its own task."
+        "A task_wait returns at the first event that answers it, which is an end that it names or a message "
+        "to its agent, and a task_cancel names its own task."
     )
     _running: dict[str, dict[str, Task]] = {}  # by agent and address of the task
     _addresses: dict[tuple[str, int, int], str] = {}
@@ -189,7 +189,7 @@ class Waits(Invariant):
         reply, life = self._replies.pop(event.sender, None), self.facts.lives.get(event.sender)
         if reply is None or life is None:
             return
-        # Those further back in the inbox are no answer yet, so the first that answers all is the one.
+        # Those further back in the inbox are not an answer yet, so the first that answers all is the one.
         due = reply.due(life)
         if event.cause != due:
             answer = f"event {due} answers" if due else "no event answers"

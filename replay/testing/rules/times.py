@@ -15,9 +15,7 @@ class InTime(Invariant):
     """The moments of timers."""
 
     name = "in-time"
-    rule = (
-        "No timer fires before its time, and a resume with more time extends the deadlines and nothing else."
-    )
+    rule = "No timer fires early, and a resume with more time extends the deadlines and nothing else."
     _due: dict[int, int] = {}
     _deadlines: set[int] = set()
 

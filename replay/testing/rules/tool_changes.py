@@ -16,8 +16,8 @@ class ToolsPassedOn(Invariant):
 
     name = "tools-passed-on"
     rule = (
-        "A change of tools that a tool makes is told to the supervisor, and goes to each running agent that "
-        "it is for, unless its maker has ended."
+        "A change of tools that a tool makes is passed to the supervisor and to each running agent that it "
+        "is for, unless the agent that made it has ended."
     )
     _made: dict[str, list[int]] = {}  # by agent: the results of tools that change tools and are not told
 

@@ -93,7 +93,7 @@ def call_words(tool: str, arguments: Json) -> str:
 
 
 def argument_words(value: Json) -> str:
-    """Return the argument that matters, as `name=value`; a value that is no object as it is."""
+    """Return the argument that matters, as `name=value`; a value that is not an object as it is."""
     try:
         given = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):

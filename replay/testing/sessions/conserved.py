@@ -175,7 +175,7 @@ def other_side(world: SessionWorld) -> bool:
     if made is None or made.move.kind != "deliver" or made.move.actor == SUPERVISOR:
         return False
     address, state = made.move.actor, world.states.get(made.move.actor)
-    if not isinstance(state, AgentState) or state.phase not in _SETTLED or state.eager is not None:
+    if not isinstance(state, AgentState) or state.phase not in _SETTLED or state.program is not None:
         return False
     if world.failure is not None or world.inboxes.get(address):
         return False

@@ -13,7 +13,7 @@ from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.sessions.ports import context_of, has_context
 from callboard.replay.testing.sessions.scenario import Scenario
 
-FROM_LOG: Final = "A context is made of the parent's state as of its `Delegate`, whenever the port acts."
+FROM_LOG: Final = "A context is made from the parent's state at its `Delegate`, whenever the port acts."
 
 
 def other_context(scenario: Scenario, log: list[Event]) -> str:

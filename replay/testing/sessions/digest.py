@@ -66,7 +66,7 @@ def _rested(state: ActorState) -> bytes:
             state,
             prefix=None,
             history=IntMap(),
-            answers=IntMap(),
+            calls=replace(state.calls, answers=IntMap()),
             fresh=(),
             unsent=None,
             background=_unread(state),

@@ -173,7 +173,7 @@ class SameOutcomes(SessionMonitor):
     """The outcomes of a scenario without contention, in every run of a campaign."""
 
     def __init__(self) -> None:
-        rule = "Where nothing is contended, every schedule leads to the same outcomes, as expected."
+        rule = "Without contention, every schedule leads to the same, expected outcomes."
         super().__init__("same-outcomes", rule)
         self._first: dict[int, list[tuple[str, str, bytes]]] = {}
 
@@ -271,7 +271,7 @@ EFFECTS: Final = SessionMonitor(
     "effects", "No write tool runs twice for one call, or without its start in the log.", wrong_effect
 )
 FAILS_BY_FAULT: Final = SessionMonitor(
-    "fails-by-fault", "A session fails only where the store does.", _own_failure
+    "fails-by-fault", "A session fails only if the store does.", _own_failure
 )
 STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
 CONTEXT_FROM_LOG: Final = SessionMonitor(
@@ -290,23 +290,23 @@ RESUMES: Final = StepMonitor(
 
 DETACHES: Final = StepMonitor(
     "detaches",
-    "A process that detaches makes no decision any more, and leaves no model call without an answer.",
+    "A process that detaches makes no more decisions, and leaves no model call without an answer.",
     is_broken=is_badly_detached,
 )
 
 RESERVED: Final = (
-    "A scope has reserved what its open calls need, and keeps a room for each open background task and for "
-    "each end of one that no request holds."
+    "A scope has reserved the needs of its open calls, and room for each open background task and for each "
+    "end of one that is in no request yet."
 )
 HELD: Final = (
-    "Every slot, living agent and copy is counted where it is, once, and a request for a turn stands in one "
-    "line."
+    "Every slot, running agent and copy is counted exactly once where it is, and a request for a turn stands "
+    "in one queue."
 )
 
 BOTH_SIDES: Final = StepMonitor(
     "both-sides",
-    "An agent and the supervisor count the same tasks, unheard ends and unheard words, once no message "
-    "between them is under way.",
+    "An agent and the supervisor count the same tasks, unread ends and unread messages once no message "
+    "between them is in transit.",
     is_broken=other_side,
 )
 

@@ -211,13 +211,14 @@ def program_profile(
     limits: Limits = NO_LIMITS,
     schema: object = None,
     models: Sequence[ModelSpec] = (),
+    default_model: ModelSpec | None = None,
 ) -> Profile:
     """Return the profile of a scripted program; the arguments are those of `profile`.
 
-    models: those that it may ask by name.
+    models: those that it may ask by name. default_model: of its other questions; None to inherit it.
     """
     made = profile(name, agents, tools, writes=writes, asks=asks, limits=limits, schema=schema)
-    return replace(made, turns="any", model=PROGRAM, models=tuple(models))
+    return replace(made, turns="any", model=PROGRAM, models=tuple(models), default_model=default_model)
 
 
 @dataclass(frozen=True)

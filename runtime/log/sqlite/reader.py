@@ -45,7 +45,7 @@ class SQLiteReader(LogReader):
     """A `LogReader` of a file. Opens it at once; may be used from several threads, one at a time.
 
     key: the digest key, for `verify_chain`. encryption_key: see `open_log`. Raises StoreUnreadable if there
-    is no log at the path, StoreIncomplete if its WAL was left behind, StoreTooNew for a later format,
+    is not a log at the path, StoreIncomplete if its WAL was left behind, StoreTooNew for a later format,
     WrongKey for another encryption key than its own.
     """
 
@@ -131,7 +131,7 @@ class SQLiteReader(LogReader):
         damage = find_damage(wal)
         if damage is not None:
             raise CorruptLog(
-                f"{wal} is damaged at frame {damage.frame}: {damage.commits or 'all'} commits behind "
+                f"{wal} is damaged at frame {damage.frame}: {damage.commits or 'all'} commits after "
                 f"that cannot be read, and the log's next owner will overwrite them; copy both files first"
             )
 

@@ -79,7 +79,7 @@ _Object: TypeAlias = tuple[str, ...]  # a row of `sqlite_master`: type, name, ta
 
 
 def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file is empty. Raises StoreUnreadable if it is no sound log, StoreTooNew."""
+    """Return whether the file is empty. Raises StoreUnreadable if it is not a sound log, StoreTooNew."""
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise StoreUnreadable(f"SQLite {sqlite3.sqlite_version} is too old: callboard needs 3.33 or later")
     application = pragma(connection, "application_id")

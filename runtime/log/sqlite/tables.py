@@ -158,13 +158,11 @@ class Tables:
     def _parts(
         self, entry: SessionEntry, first: int, last: int = SEQ_MAX
     ) -> Iterator[tuple[SessionEntry, tuple[int, int]]]:
-        """Yield the sessions under which these seqs stand, each with its first and last row id."""
+        """Yield the sessions under which these seqs may stand, each with its first and last row id."""
         *shared, own = self.lineage(entry) if entry.parent else (entry,)
         for one in shared:
-            if max(first, one.base + 1) <= min(last, one.head):
-                yield one, one.ids(first, min(last, one.head))
-        if last > own.base:
-            yield own, own.ids(first, last)
+            yield one, one.ids(first, min(last, one.head))
+        yield own, own.ids(first, last)
 
     def forks(self, session_id: str) -> dict[str, int]:
         """Return the sessions that share events of this one: the last shared seq of each, by its id."""
@@ -305,7 +303,7 @@ class Tables:
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
                 # Asked again: a live owner may have appended since, and moves the head with the events.
                 if later and self.entry(session_id).head < later[0][0]:
-                    raise corrupt(session_id, later[0][0], "stands behind the last one of its session")
+                    raise corrupt(session_id, later[0][0], "comes after the last one of its session")
 
     def verify(self, hash_chain: HashChain, entry: SessionEntry, known: Head | None = None) -> Head:
         """Check every digest and return the head. known: one that the log must still contain."""

@@ -65,7 +65,7 @@ def parsed(text: str | bytes) -> object:
 def _finite(text: str) -> float:
     """Read a number, or one of the words `NaN` and `Infinity`, which Python's json module takes for some."""
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:40]} is no number that JSON can hold")
+        raise ValueError(f"{text[:40]} is not a number that JSON can hold")
     return value
 
 
@@ -176,7 +176,7 @@ def _tokens(usage: dict[str, object]) -> list[int] | None:
 
 @dataclass(slots=True)
 class _Block:
-    """A block while it streams: its start, and the pieces to append. call: None if it is no call of ours."""
+    """A block while it streams: its start, and the pieces to append. call: None for no call of ours."""
 
     start: dict[str, object]
     index: int | None

@@ -16,6 +16,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
@@ -33,9 +34,8 @@ from callboard.runtime.models.anthropic.request import (
     headers_of,
 )
 from callboard.runtime.models.anthropic.wire import exchange, sent_as
-from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.image_tokens import image_tokens_of
-from callboard.runtime.models.near_names import near_names, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json
@@ -169,7 +169,7 @@ class AnthropicModel:
             )
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        """Ask once. Return a fault of the service, the network or the key as a failure."""
         body = b""
         try:
             self.check()
@@ -203,7 +203,7 @@ class AnthropicModel:
         return body_of(request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return the changes to the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, as texts. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:
@@ -219,7 +219,7 @@ class AnthropicModel:
         return {name: value for name, value in found.items() if value and len(value) >= _SECRET_CHARS_MIN}
 
     def ended(self, session_id: str, address: str = "") -> None:
-        """Let go of the translated conversation of an agent that ended."""
+        """Forget the translated conversation of an agent that ended."""
         self._translator.forget(session_id, address)
 
     async def aclose(self) -> None:

@@ -41,7 +41,7 @@ class Events:
         self._failed: EventStreamError | None = None
 
     def take(self, data: bytes) -> str:
-        """Read further bytes. Return the text in them. Raises CallFailed for bytes that are no events."""
+        """Read further bytes. Return the text in them. Raises CallFailed for bytes that are not events."""
         self._buffer.add_data(data)
         try:
             return "".join(map(self._text, list(self._buffer)))

@@ -110,7 +110,7 @@ def _parsed(response: httpx2.Response, shape: object) -> JsonObject:
 
 
 def _ended(answer: JsonObject) -> JsonObject:
-    """Return an answer with the parts that the layer needs: no input is no usage that is believed."""
+    """Return an answer with the parts that the layer needs: no input is not a usage that is believed."""
     return {"usage": _NO_USAGE, "stopReason": None, **answer}
 
 

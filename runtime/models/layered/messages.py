@@ -192,7 +192,7 @@ def _linked(kind: str, source: JsonObject, url: str, provider: Literal["google"]
     if address.startswith("files/"):
         address = f"{url.rstrip('/')}/v1beta/{address}"
     if not address.startswith("https://"):
-        raise _unsayable(f"a file by {address!r}, which is no https address")
+        raise _unsayable(f"a file by {address!r}, which is not an https address")
     guess = mimetypes.guess_type(urlsplit(address).path)[0] or _USUAL_TYPES[kind]
     return UploadedFile(address, provider, media_type=source.get("media_type", guess))
 

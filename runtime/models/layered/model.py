@@ -18,14 +18,13 @@ from callboard.actors.protocol.translation import Unsayable
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.addresses import checked_url, endpoint_of
-from callboard.runtime.models.failures import CallFailed, for_log
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.image_tokens import image_tokens_of
 from callboard.runtime.models.layered.context import check_context, check_count
 from callboard.runtime.models.layered.dialects import RESPONSES
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.prices import known_prices, names_of
 from callboard.runtime.models.layered.service import ADAPTER, Service
-from callboard.runtime.models.near_names import with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
 from callboard.runtime.sanitize import to_json
@@ -145,7 +144,7 @@ class LayeredModel:
             )
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        """Ask once. Return a fault of the service, the network or the key as a failure."""
         try:
             self.check()
             messages = self._translator.messages_for(request)
@@ -181,7 +180,7 @@ class LayeredModel:
             raise MisuseError(f"the request cannot be written now: {error}") from error
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return the changes to the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, as texts. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:

@@ -10,7 +10,7 @@ ids, signatures, encrypted content. To the origin that made a block the same par
     image         {"type":"image","source":{"type":"base64",...}}
     any other     {"type":"<kind of the part>"}, with the whole part under `part`
 
-The arguments of a call are the bytes that the model wrote. Arguments that are no JSON object become a JSON
+The arguments of a call are the bytes that the model wrote. Arguments that are not a JSON object become a JSON
 string; empty ones and null an empty object. A call that is not to be run has its arguments as a JSON string
 always, and the reason under `refused`. A call without an id, or with the id of another call of its
 reply, gets one of ours, `call_<turn>_<number>`; its part keeps the id that came, if one did.
@@ -108,7 +108,7 @@ def _written(arguments: object) -> str:
 
 
 def _input(arguments: object) -> object:
-    """Return the arguments of a call as JSON: an object, or a string for arguments that are no object."""
+    """Return the arguments of a call as JSON: an object, or a string for arguments that are not an object."""
     written = _written(arguments)
     if written.strip() in ("", "null"):
         return _EMPTY
@@ -140,7 +140,7 @@ def _told(block: Mapping[str, Any], known: JsonObject, raw_input: Json | None) -
 
 
 def _call_of(block: Mapping[str, Any], raw_input: Json | None) -> JsonObject:
-    # Of arguments that are no object the layer would make something up. `bodies` writes them in.
+    # Of arguments that are not an object the layer would make something up. `bodies` writes them in.
     raw = bytes(raw_input or b"{}")
     arguments = raw.decode() if raw.startswith(b"{") else "{}"
     return {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments}

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from callboard.actors.protocol.errors import MissingExtra, MisuseError
+from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.profiles import Prices, PriceTier
-from callboard.runtime.models.near_names import near_names
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, TieredPrices

@@ -33,11 +33,15 @@ def begun(limits: Limits = NO_LIMITS, schema: object = None) -> AgentHarness:
 
 
 def answers(agent: AgentHarness) -> list[Json]:
-    return [answer.block for answer in agent.state.answers.values()]
+    return [answer.block for answer in agent.state.calls.answers.values()]
 
 
 def ids(agent: AgentHarness) -> list[str]:
-    return [use.id for use in agent.state.uses]
+    """Return the ids of the calls of the last reply, in their order."""
+    calls = agent.state.calls
+    found = {call: msgspec.json.decode(one.block)["tool_use_id"] for call, one in calls.answers.items()}
+    found |= {one.call: one.use.id for one in (*calls.open.values(), *calls.reports)}
+    return [found[call] for call in sorted(found)]
 
 
 def block(use_id: str, text: str, *, is_error: bool) -> Json:
@@ -49,7 +53,7 @@ def test_a_denied_call_is_answered_with_an_error_and_other_calls_go_on() -> None
     agent.calls("pay", "pay")
     denied = ApprovalGiven(1, 0, "denied", "no")
     assert agent.hears(replace(denied, turn=9)) == []
-    assert agent.state.answers.size == 0
+    assert agent.state.calls.answers.size == 0
     agent.hears(denied)
     assert answers(agent) == [block(ids(agent)[0], prompts.not_approved(denied), is_error=True)]
 
@@ -74,7 +78,7 @@ def test_an_answer_for_a_call_that_still_waits_for_its_place_is_ignored() -> Non
     agent.calls("look", "pay")
     assert agent.hears(ApprovalGiven(1, 1, "approved")) == []
     assert agent.hears(agent.returned(1)) == []
-    assert agent.state.answers.size == 0
+    assert agent.state.calls.answers.size == 0
     assert kinds(agent.hears(agent.returned(0))) == ["CallTool"]
 
 
@@ -85,7 +89,7 @@ def test_a_result_that_sets_tools_is_no_error_and_frees_its_place() -> None:
     posts = agent.hears(replace(agent.returned(0), tools=change))
     assert kinds(posts) == ["ToolsChanged", "CallTool"]
     assert answers(agent) == [block(ids(agent)[0], "done", is_error=False)]
-    assert agent.state.tools_out == 1
+    assert agent.state.calls.tools == 1
 
 
 def test_the_start_of_a_task_is_no_error() -> None:
@@ -102,8 +106,7 @@ def test_the_start_of_a_task_is_no_error() -> None:
 def test_a_stop_leaves_errors_for_the_calls_without_an_answer_and_those_beyond_the_limit() -> None:
     agent = begun(Limits(max_tool_calls=2))
     agent.calls("look", "task", "look")
-    first, second = ids(agent)
-    third = agent.state.refused[0].id
+    first, second, third = ids(agent)
     agent.hears(agent.returned(0))
     agent.hears(Stop("cancelled"))
     wanted = [
@@ -165,6 +168,6 @@ def test_calls_keep_their_arguments_and_their_tool_until_their_answer() -> None:
     agent = begun()
     posts = agent.calls("look", "task")
     assert isinstance(posts[0], CallTool)
-    look, task = agent.state.uses
+    look, task = [call.use for call in agent.state.calls.open.values()]
     assert (look.name, look.input) == ("look", posts[0].arguments)
     assert task == ToolUse(task.id, "task", Json(b"null"))

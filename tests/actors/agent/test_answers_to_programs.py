@@ -33,14 +33,14 @@ def test_a_program_has_the_labels_of_the_answers_that_it_still_wants(
 
 def test_questions_of_a_program_are_counted_until_their_answer() -> None:
     agent = started(PAY, A)
-    counts = [agent.state.questions.size]
+    counts = [agent.state.calls.questions]
     for said in (
         ApprovalGiven(1, 0, "approved"),
         returned(0, status="interrupted"),  # a person says if it may run again
         ApprovalGiven(1, 0, "denied", is_repeat=True),
     ):
         agent.hears(said)
-        counts.append(agent.state.questions.size)
+        counts.append(agent.state.calls.questions)
     assert counts == [1, 0, 1, 0]
     assert heard(agent) == [("p", "interrupted")]
 

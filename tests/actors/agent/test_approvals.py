@@ -100,7 +100,7 @@ def test_an_approval_that_comes_while_the_agent_stops_starts_nothing() -> None:
     agent = AgentHarness("host")
     agent.begins(who=who("before"))
     agent.hears(reply())
-    assert (agent.state.questions.size, agent.state.tools_out) == (1, 0)
+    assert (agent.state.calls.questions, agent.state.calls.tools) == (1, 0)
     assert agent.hears(Stop("cancelled")) == []
     (stopped,) = agent.hears(ApprovalGiven(1, 0, "approved"))
     assert isinstance(stopped, Stopped)

@@ -56,8 +56,8 @@ def test_an_agent_keeps_the_arguments_of_its_tools_and_not_of_its_delegations() 
     prompt = {"agent": "worker", "prompt": "go"}
     posts = agent.reads(Reply("", (("look", {"at": 1}), ("task", prompt)), "tool_use"))
     assert kinds(posts) == ["CallTool", "Delegate"]
-    assert [bytes(use.input) for use in agent.state.uses] == [b'{"at":1}', b"null"]
-    assert [use.name for use in agent.state.uses] == ["look", "task"]
+    assert [bytes(call.use.input) for call in agent.state.calls.open.values()] == [b'{"at":1}', b"null"]
+    assert [call.use.name for call in agent.state.calls.open.values()] == ["look", "task"]
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
@@ -367,7 +367,7 @@ def test_the_closing_turn_of_each_delegation_holds_the_frames_of_all_and_the_err
     said = agent.calls("task", "nonsense", "task", "look")
     delegates = [one for one in said if isinstance(one, Delegate)]
     frames = [tool_result(f"c1.{call}", text_json(""), is_error=True) for call in (0, 2)]
-    error = agent.state.answers.get(1)
+    error = agent.state.calls.answers.get(1)
     assert error is not None
     known = USED.tokens + sum(map(len, frames)) + len(error.block)
     assert [one.closing.tokens for one in delegates] == [known + 100] * 2

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.continued_calls import asked_of, note_effect, with_use
+from callboard.actors.agent.continued_calls import asked_of, note_effect
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested, TurnSettled
@@ -165,15 +165,6 @@ def test_the_input_that_a_call_asks_for_is_known_while_it_is_open() -> None:
     program.hears(asks(1))
     found = [asked_of(program.state, *place) for place in places]
     assert found == [None, InputAsked(FORMS), None, None, None]
-
-
-def test_a_call_takes_the_place_of_the_same_call_and_no_other() -> None:
-    state = agent_with("save", "put", "save").state
-    first, second, third = state.uses
-    changed = replace(second, name="look")
-    assert with_use(state, 1, changed).uses == (first, changed, third)
-    assert with_use(state, 0, changed).uses == (changed, second, third)
-    assert with_use(state, 1, second) is state
 
 
 @pytest.mark.parametrize("same", [0, 44])

@@ -117,8 +117,8 @@ def test_the_refusal_of_a_call_that_was_given_up_changes_nothing() -> None:
     agent.hears(agent.returned(1))
     agent.reads(reply_of(Step((SAVE,), cancels=("q",)), 2))
     assert agent.hears(REFUSED) == []
-    assert agent.state.eager is not None
-    assert agent.state.eager.latch is None
+    assert agent.state.program is not None
+    assert agent.state.program.latch is None
 
 
 def test_a_refusal_without_a_latch_is_an_exception() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
-from callboard.actors.agent.program import OF_PROGRAMS
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AgentInput,
@@ -24,8 +23,10 @@ from callboard.actors.protocol.messages import (
     Woken,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
+from callboard.replay.testing.sessions.programs import Step, reply_of
+from callboard.replay.testing.sessions.programs import tool as asks_tool
 from callboard.replay.testing.sessions.replies import Reply, calls, report
-from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scenario import profile, program_profile
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
 Said = list[str]
@@ -120,6 +121,21 @@ PHASES: dict[Phase, Callable[[], AgentHarness]] = {
     "stopping": stopping,
     "idle": idle,
 }
+
+
+def waking() -> AgentHarness:
+    """Return a program that waits for a tool, at most until a deadline."""
+    agent = AgentHarness()
+    agent.begins(who=program_profile("p", [], ["look"]))
+    agent.reads(reply_of(Step((asks_tool("a", "look"), asks_tool("b", "look")), 7), 1))
+    return agent
+
+
+def program() -> AgentHarness:
+    """Return a program whose next step is out, and that waits for a tool."""
+    agent = waking()
+    agent.hears(agent.returned(1))
+    return agent
 
 
 def acting_on(*names: str, turns: int = 9) -> Callable[[], AgentHarness]:
@@ -352,6 +368,10 @@ ROWS = [
     Row("idle", begun, "idle"),
     Row("idle", told, "idle"),
     #
+    Row("thinking", lambda agent: ToolReturned(1, 0, "ok"), "thinking", start=program),
+    Row("acting", lambda agent: Woken(7), "thinking", ["TurnRequested"], start=waking),
+    Row("acting", lambda agent: Woken(6), "acting", start=waking),
+    #
     *(Row(phase, lambda agent: ToolsGiven(()), phase) for phase in get_args(Phase)),
 ]
 
@@ -398,4 +418,4 @@ def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
 
 
 def test_every_kind_of_message_to_an_agent_has_a_handler() -> None:
-    assert HANDLERS.keys() | OF_PROGRAMS.keys() == set(get_args(AgentInput))
+    assert HANDLERS.keys() == set(get_args(AgentInput))

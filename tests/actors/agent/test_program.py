@@ -1,17 +1,13 @@
 """A program's decisions: calls open over turns, given up, in line; deadlines; its end."""
 
-from typing import get_args
-
 import msgspec
 import pytest
 
-from callboard.actors.agent.phases import AGENT, PROGRAM, Phase
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Begin,
     CancelTask,
     Delegate,
     DelegationEnded,
@@ -161,7 +157,7 @@ def test_a_program_that_waits_for_nothing_is_crashed() -> None:
 
 def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
     agent = started(A, B, limits=Limits(max_parallel_tools=1))
-    assert agent.state.tools_out == 1
+    assert agent.state.calls.tools == 1
     assert kinds(agent.hears(returned(0))) == ["CallTool", "TurnRequested"]
     assert step(agent, tool("c", "look"), tool("d", "look")) == ["TurnSettled"]
     (called, _) = agent.hears(returned(1))
@@ -172,7 +168,7 @@ def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
 def test_a_reply_may_have_more_calls_than_a_models() -> None:
     asks = [tool(f"a{at}", "look") for at in range(5)]
     agent = started(*asks, limits=Limits(max_tool_calls=2))
-    assert agent.state.tools_out == 5
+    assert agent.state.calls.tools == 5
 
 
 # --- giving up --------------------------------------------------------------------
@@ -259,7 +255,7 @@ def test_a_deadline_wakes_the_program_without_an_answer() -> None:
 
 def test_a_deadline_is_told_once_moved_and_dropped() -> None:
     agent = started(A, B, tool("c", "look"), tool("d", "look"), wake=70)
-    assert agent.state.eager is not None
+    assert agent.state.program is not None
     agent.hears(returned(0))
     assert step(agent, wake=70) == ["TurnSettled"]
     agent.hears(returned(1))
@@ -387,14 +383,6 @@ def test_a_reply_without_a_step_is_garbage() -> None:
     assert kinds(agent.reads(Reply("hi"))) == ["TurnRequested"]
 
 
-def test_the_table_of_programs_names_each_way_out_of_a_phase() -> None:
-    for phase, row in PROGRAM.items():
-        assert phase in AGENT
-        for kind, then in row.items():
-            assert set(then) <= set(get_args(Phase)), (phase, kind)
-    assert Begin not in {kind for row in PROGRAM.values() for kind in row}
-
-
 def test_an_answer_to_no_open_call_changes_nothing() -> None:
     agent = started(A, KID)
     agent.hears(DelegationEnded(1, 1, "answered", "host.1.1", text="yes"))
@@ -416,7 +404,7 @@ def test_a_stopped_program_drains_what_ports_owe_it() -> None:
     assert agent.hears(DelegationEnded(1, 3, "cancelled", "host.1.1")) == []
     assert agent.hears(ApprovalGiven(1, 2, "cancelled")) == []
     assert kinds(agent.hears(returned(1))) == ["Stopped"]
-    assert agent.state.eager is None
+    assert agent.state.program is None
 
 
 def test_a_stop_while_it_drains_by_itself_waits_for_the_same() -> None:

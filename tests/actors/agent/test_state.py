@@ -3,9 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.eager import EMPTY
 from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.program_state import BEGUN
 from callboard.actors.agent.state import (
     AgentState,
     closing_need,
@@ -13,12 +12,10 @@ from callboard.actors.agent.state import (
     initial_agent,
     need_of,
     prefix_of,
-    refusals,
     request_of,
     turns_left,
 )
-from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop
@@ -99,8 +96,8 @@ def test_a_program_has_turns_up_to_its_steps(steps: int | None, used: int, is_le
 def test_the_questions_of_a_brain_count_among_its_turns(
     most: int | None, used: int, questions: int | None, left: int
 ) -> None:
-    books = None if questions is None else replace(EMPTY, questions=questions)
-    state = AgentState("host", turns_used=used, limits=Limits(max_iterations=most), eager=books)
+    books = None if questions is None else replace(BEGUN, questions=questions)
+    state = AgentState("host", turns_used=used, limits=Limits(max_iterations=most), program=books)
     assert turns_left(state) == left
 
 
@@ -121,13 +118,6 @@ def test_a_later_call_is_bound_for_whichever_model_is_asked_then(
     books = Fallback((model, *others), (), input_bytes=size) if others else None
     state = AgentState("host", context_tokens=400, model=model, fallback=books)
     assert closing_need(state, 100) == Need(tokens)
-
-
-def test_calls_beyond_the_limit_are_refused_as_errors() -> None:
-    one = ToolUse("t1", "look", Json(b"{}"))
-    state = AgentState("host", uses=(one, one), refused=(replace(one, id="t3"),))
-    assert refusals(state) == [tool_result("t3", text_json(prompts.too_many_calls(2)), is_error=True)]
-    assert refusals(replace(state, refused=())) == []
 
 
 @pytest.mark.parametrize(("is_forced", "tool"), [(False, ""), (True, "report_back")])

@@ -124,7 +124,8 @@ def test_a_retry_and_a_paused_turn_send_what_was_sent_before() -> None:
     one.reads(Reply("thinking", stop_reason="pause_turn"))
     assert known(one) == ["look", "save"]
     one.reads(calls(("look", {})))
-    assert one.state.uses[0].spec is not None  # the model still knows it
+    (call,) = one.state.calls.open.values()
+    assert call.use.spec is not None  # the model still knows it
     one.hears(one.returned(0))
     assert known(one) == ["find"]
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.agent.open_calls import NO_CALLS
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json
@@ -61,7 +62,7 @@ def test_calls_of_every_kind_count_in_call_order() -> None:
     agent = begun(Limits(max_tool_calls=4), SCHEMA)
     posted = agent.calls("nonsense", "pay", "task", "look", "report_back", "save")
     assert kinds(posted) == ["RequestApproval", "Delegate", "CallTool"]
-    assert agent.state.reports == ()
+    assert agent.state.calls.reports == ()
 
 
 def test_a_cut_call_beyond_the_limit_is_one_of_those_that_are_too_many() -> None:
@@ -147,7 +148,7 @@ def test_a_stopped_agent_starts_no_waiting_call_and_gives_it_a_cancelled_result(
     agent.hears(Stop("cancelled"))
     assert agent.hears(agent.returned(0)) == []
     assert kinds(agent.hears(agent.returned(1))) == ["Stopped"]
-    assert agent.state.waiting.size == 0
+    assert agent.state.calls.line.size == 0
     blocks = [msgspec.json.decode(block) for block in agent.state.carry]
     assert results(blocks) == ["done", "done", prompts.CANCELLED, prompts.CANCELLED]
 
@@ -211,7 +212,7 @@ def test_every_call_runs_once_in_its_turn_in_every_order_of_answers(
         requests += open_requests(posted)
         running = sum(isinstance(one, CallTool) for one in requests)
         assert running <= places
-        assert running == places or not agent.state.waiting.size
+        assert running == places or not agent.state.calls.line.size
         if any(isinstance(body, TurnRequested) for body in posted):
             assert not requests
     assert isinstance(agent.last[-1].body, TurnRequested)
@@ -236,7 +237,7 @@ def answer(
 
 
 def assert_at_rest(state: AgentState) -> None:
-    assert (state.unanswered, state.tools_out, state.waiting.size, state.questions.size) == (0, 0, 0, 0)
+    assert state.calls == NO_CALLS
 
 
 def test_a_stopped_agent_says_so_after_the_last_answer_that_it_waits_for() -> None:

@@ -50,14 +50,26 @@ def test_the_same_holds_for_cost() -> None:
 
 def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too_small() -> None:
     tokens = ancestry(account(1_000, spent=600, closing=30), account(None, closing=20), account(None))
-    assert shortage(tokens, Need(1_400), 0) == (
+    assert shortage(tokens, Need(1_400), 0, rules=2) == (
         "it needs up to 1,400 tokens beside 50 tokens for closing turns; 400 tokens are left, "
         "600 of 1,000 are spent"
     )
     costed = Budget(10**9, 100), Usage(micro_usd=60), Need(0, 20), Reserve()
-    assert shortage(ancestry(costed), Need(10, 41), 0) == (
+    assert shortage(ancestry(costed), Need(10, 41), 0, rules=1) == (
         "it needs up to 41 millionths of a US dollar; 40 millionths of a US dollar are left, "
         "60 of 100 are spent"
+    )
+
+
+def test_a_shortage_of_money_is_told_in_dollars() -> None:
+    costed = Budget(None, 20_000), Usage(micro_usd=19_000), Need(), Reserve()
+    assert shortage(ancestry(costed), Need(10, 15_100), 0, rules=2) == (
+        "it needs up to $0.0151; $0.0010 is left, $0.0190 of $0.0200 is spent"
+    )
+    parent = Budget(None, 30_000), Usage(), Need(), Reserve(turn=Need(30, 20_000))
+    below = Budget(), Usage(), Need(), Reserve()
+    assert shortage(ancestry(parent, below), Need(10, 15_100), 0, rules=2) == (
+        "it needs up to $0.0151 beside $0.0200 for closing turns; $0.0300 is left, $0 of $0.0300 is spent"
     )
 
 

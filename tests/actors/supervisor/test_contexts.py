@@ -3,14 +3,17 @@
 import itertools
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Cancel
+from callboard.actors.protocol.client_messages import RULES, Cancel, Resumed
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext, SchemaChecked
+from callboard.actors.protocol.profiles import Profile
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 from tests.actors.supervisor.test_delegating import begun, delegate, session
@@ -128,3 +131,85 @@ def test_slots_are_taken_before_the_context_is_made() -> None:
     delegate(head)
     (end,) = ends(delegate(head, call=1))
     assert end.detail == "at most 2 agents in one session"
+
+
+# --- a resume changes the agents while they wait ----------------------------------
+
+
+def changes(head: SessionHarness, *people: Profile, rules: int = RULES) -> list[Post]:
+    """Resume with these agents beside the host."""
+    known = [one[0] for one in head.state.profiles.values()]
+    packed = tuple(Json(encode(one)) for one in (known[0], *people))
+    return head.hears("client", Resumed(rules, "host", packed))
+
+
+PLAIN = profile("plain")
+KID = profile("kid", context="c")
+
+
+@pytest.mark.parametrize("awaited", ["schema", "context"])
+def test_a_delegation_whose_agent_is_gone_is_unavailable_and_its_parent_is_told_which(awaited: str) -> None:
+    head = knowing()
+    delegate(head, "plain", "kid", schema=raw(SCHEMA) if awaited == "schema" else NULL)
+    changes(head, PLAIN)
+    if awaited == "schema":
+        made(head)
+    (end,) = ends(head.accepts() if awaited == "schema" else made(head))
+    assert (end.kind, end.address) == ("unavailable", "host.1")
+    assert end.detail == "agent 'kid' is gone: the session was resumed without it"
+    assert begun(delegate(head, "plain", call=1)) == ["host.3"]
+
+
+@pytest.mark.parametrize(
+    ("kid", "kind", "detail"),
+    [
+        (replace(KID, unavailable="its server is gone"), "unavailable", "its server is gone"),
+        (
+            replace(KID, input_schema=Json(b'{"type":"object"}')),
+            "denied",
+            "agent 'kid' takes the fields of its contract",
+        ),
+        (
+            replace(KID, limits=Limits(cost_usd=1)),
+            "denied",
+            "a cost limit applies and the prices of scripted are not known",
+        ),
+    ],
+)
+def test_an_agent_that_has_changed_is_checked_again_before_it_begins(
+    kid: Profile, kind: str, detail: str
+) -> None:
+    head = knowing()
+    delegate(head)
+    changes(head, kid)
+    (end,) = ends(made(head))
+    assert (end.kind, end.detail) == (kind, detail)
+
+
+def test_an_agent_that_wants_a_context_only_by_now_is_unavailable() -> None:
+    head = knowing()
+    delegate(head, "plain", "kid")
+    changes(head, replace(PLAIN, factory="make"), KID)
+    (end,) = ends(made(head))
+    assert end.kind == "unavailable"
+    why = "the session was resumed with another definition of it"
+    assert end.detail == f"a new plain could not be made: {why}"
+
+
+def test_an_agent_that_has_changed_and_is_fit_begins_as_it_is_now() -> None:
+    head = knowing()
+    delegate(head)
+    changes(head, replace(KID, description="better"))
+    (begin,) = made(head)
+    assert isinstance(begin.body, Begin)
+    assert b"better" in bytes(begin.body.profile)
+
+
+def test_under_rules_1_a_changed_agent_begins_unchecked_but_for_one_that_is_gone() -> None:
+    head = knowing()
+    head.state = replace(head.state, rules=1)
+    delegate(head)
+    delegate(head, "odd", call=1)
+    changes(head, replace(KID, unavailable="its server is gone"))
+    assert begun(made(head)) == ["host.1"]
+    assert [one.kind for one in ends(made(head, "odd", key=2))] == ["unavailable"]

@@ -250,15 +250,33 @@ def test_a_delegation_that_would_leave_no_token_to_a_child_is_refused_as_budget(
         )
 
 
+def with_a_cost_limit() -> SessionHarness:
+    free = profile("kid", prices=Prices(0, 0))
+    host = profile("host", ["kid"], prices=PRICES)
+    head = SessionHarness(host, free, limits=Limits(cost_usd=0.0001)).opens()
+    head.asks()
+    return head
+
+
 @pytest.mark.parametrize(("closing", "may"), [(100, True), (101, False)])
 def test_a_turn_may_cost_nothing_so_only_an_overdrawn_cost_budget_refuses(closing: int, may: bool) -> None:
-    free = profile("kid", prices=Prices(0, 0))
-    head = SessionHarness(
-        profile("host", ["kid"], prices=PRICES), free, limits=Limits(cost_usd=0.0001)
-    ).opens()
-    head.asks()
-    (post,) = delegate(head, closing=Need(0, closing))
+    (post,) = delegate(with_a_cost_limit(), closing=Need(0, closing))
     assert isinstance(post.body, Begin) == may
+
+
+@pytest.mark.parametrize(
+    ("rules", "amounts"),
+    [
+        (1, "0 of 100 micro-dollars are spent, the next turn needs up to 101, and the results of"),
+        (2, "$0 of $0.0001 is spent, the next turn needs up to $0.000101, and the results of"),
+    ],
+)
+def test_a_refusal_tells_money_in_dollars_since_the_second_rules(rules: int, amounts: str) -> None:
+    head = with_a_cost_limit()
+    head.state = replace(head.state, rules=rules)
+    (post,) = delegate(head, closing=Need(0, 101))
+    assert isinstance(post.body, DelegationEnded)
+    assert amounts in post.body.detail
 
 
 def test_an_ancestors_budget_refuses_as_well() -> None:

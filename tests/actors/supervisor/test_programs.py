@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
+from callboard.actors.protocol.client_messages import RULES, AskEnded, Resumed, Tell, TellEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL, Json
@@ -261,3 +261,20 @@ def test_a_program_hears_no_words() -> None:
 def test_a_need_of_nothing_is_no_ordinary_need() -> None:
     assert Need() == NOTHING
     assert TurnRequested(1).need is NOTHING
+
+
+def test_a_delegation_in_line_whose_agent_is_gone_ends_and_the_next_one_starts() -> None:
+    people = program_profile("host", ["kid", "old"], limits=Limits(max_children=1)), profile("kid")
+    head = SessionHarness(*people, profile("old")).opens()
+    head.asks()
+    delegates(head, 0)
+    assert said(head.hears("host", Delegate(1, 1, ("old",), GO))) == []
+    assert delegates(head, 2) == []
+    head.hears("client", Resumed(RULES, "host", tuple(Json(encode(one)) for one in people)))
+    posts = head.ends("host.1")
+    first, second = [post.body for post in posts if isinstance(post.body, DelegationEnded)]
+    assert (first.call, first.kind, second.call, second.kind) == (0, "answered", 1, "unavailable")
+    assert said(posts)[-1] == "host.3:Begin"
+    record = head.record("host")
+    assert record is not None
+    assert record.turn_children == 1

@@ -1,18 +1,21 @@
 """A resume changes the agents of a session: now, or once the running ask has ended."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.bundles import Allowed, Rights
-from callboard.actors.protocol.client_messages import RULES, Close, Resumed
+from callboard.actors.protocol.client_messages import RULES, AskEnded, Close, Resumed
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import Limits, fill
 from callboard.actors.protocol.messages import Begin, Delegate, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ExtendTimer
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.sessions.scenario import profile, program_profile
 from tests.actors.harness import SCHEMA, SessionHarness, said
@@ -227,3 +230,62 @@ def test_a_delegation_of_a_program_that_waits_begins_when_a_resume_lets_it_have_
     ]
     assert begun == [["host.1:Begin"], []]
     assert said(head.hears("client", Resumed(RULES, limits=Limits(max_children=2)))) == ["host.2:Begin"]
+
+
+# --- an ask that waits for its schema --------------------------------------------------
+
+
+def in_a_check(*people: Profile, **more: Any) -> list[Post]:
+    """Resume an ask while its schema is checked, with these agents, the host first. Return the next posts."""
+    head = SessionHarness(profile("host", limits=Limits(max_iterations=9))).opens()
+    head.asks(SCHEMA)
+    packed = tuple(Json(encode(one)) for one in people)
+    head.hears("client", Resumed(RULES, people[0].name, packed, **more))
+    return head.accepts()
+
+
+def test_the_host_begins_as_it_is_when_its_schema_is_accepted() -> None:
+    (post,) = in_a_check(profile("v2", limits=Limits(max_iterations=3)))
+    assert isinstance(post.body, Begin)
+    assert b'"v2"' in bytes(post.body.profile)
+    assert post.body.limits.max_iterations == 3
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "why"),
+    [
+        (profile("host"), {"limits": Limits(cost_usd=1)}, "the prices of scripted are not known"),
+        (
+            profile("host"),
+            {"permissions": (Layer("s", Rights(Allowed(models=("other",)))),)},
+            "model 'scripted' is denied by s",
+        ),
+    ],
+)
+def test_an_ask_is_denied_whose_host_a_resume_has_made_unfit(
+    host: Profile, more: dict[str, Any], why: str
+) -> None:
+    (post,) = in_a_check(host, **more)
+    assert isinstance(post.body, AskEnded)
+    assert post.body.kind == "denied"
+    assert why in post.body.detail
+
+
+def test_an_ask_is_denied_whose_host_is_gone() -> None:
+    head = SessionHarness().opens()
+    head.asks(SCHEMA)
+    other = (Json(encode(profile("other"))),)
+    head.hears("client", Resumed(RULES, "host", other, limits=Limits(tokens=9)))
+    (post,) = head.accepts()
+    assert isinstance(post.body, AskEnded)
+    assert (post.body.kind, post.body.detail) == ("denied", "there is no agent 'host'")
+
+
+def test_limits_bind_a_running_host_by_its_own_profile() -> None:
+    head = SessionHarness(profile("host", limits=Limits(max_children=7))).opens()
+    head.asks()
+    later = (Json(encode(profile("host", limits=Limits(max_children=2)))),)
+    head.hears("client", Resumed(RULES, "host", later, limits=Limits(max_children=20)))
+    record = head.record("host")
+    assert record is not None
+    assert record.limits.max_children == 7

@@ -188,7 +188,7 @@ def test_a_question_in_another_language_is_refused_or_answered_from_a_number(
 def test_a_file_that_is_no_index_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, but a text that is long enough to be taken for one " * 9)
     done = CliRunner().invoke(main, ["--index", str(tmp_path / "x.db"), "tool", "list_regulations"])
-    assert (done.exit_code, "x.db is no index" in done.stderr) == (2, True)
+    assert (done.exit_code, "x.db is not an index" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ def test_an_index_of_another_program_is_named(folder: Path, words: tuple[str, ..
     with closing(sqlite3.connect("other.db")) as other:
         other.execute("CREATE TABLE regulations(x)")
     done = run("--index", "other.db", *words)
-    assert (done.exit_code, "other.db is no index that works: " in done.stderr) == (2, True)
+    assert (done.exit_code, "other.db is not an index that works: " in done.stderr) == (2, True)
     assert run("--index", "missing/x.db", *words).exit_code == 2
 
 

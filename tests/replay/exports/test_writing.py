@@ -82,12 +82,14 @@ def test_a_path_gets_the_whole_file_or_no_file(tmp_path: Path) -> None:
 
 def test_a_wish_that_no_exporter_can_fulfil_is_a_misuse(tmp_path: Path) -> None:
     recording = Recording.open(MemoryReader(log_of(events_of([Cancel("one")]))))
-    with pytest.raises(MisuseError, match="formats: jsonl, json, markdown, html, db, pytest, scenario"):
+    with pytest.raises(MisuseError, match="formats: jsonl, json, markdown, html, db, pytest, otlp, scenario"):
         recording.export("xml", io.BytesIO())
     with pytest.raises(MisuseError, match="leave is_parsed out"):
         recording.export("json", io.BytesIO(), is_parsed=True)
     with pytest.raises(MisuseError, match="leave agent out"):
         recording.export("json", io.BytesIO(), agent="survey:host")
+    with pytest.raises(MisuseError, match="leave has_content out"):
+        recording.export("json", io.BytesIO(), has_content=True)
     with pytest.raises(MisuseError, match="beside its recording"):
         recording.export("pytest", io.BytesIO())
     with pytest.raises(MisuseError, match="has no ask"):
@@ -95,7 +97,7 @@ def test_a_wish_that_no_exporter_can_fulfil_is_a_misuse(tmp_path: Path) -> None:
     for target in (io.BytesIO(), tmp_path / "copy.db"):
         with pytest.raises(MisuseError, match="from a log file to a file"):
             recording.export("db", target)
-    assert list(EXPORTERS) == ["jsonl", "json", "markdown", "html", "db", "pytest", "scenario"]
+    assert list(EXPORTERS) == ["jsonl", "json", "markdown", "html", "db", "pytest", "otlp", "scenario"]
 
 
 @pytest.mark.parametrize("key", [None, KEY])

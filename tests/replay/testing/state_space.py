@@ -5,7 +5,7 @@ Rules
   - `within` draws a boundary: a state beyond it is not counted and not left, so that protocols that never
     end can be counted.
   - It needs worlds that can be copied, and holds one for each state of the front: this is for small models.
-    Campaigns do not need it, so it is no part of the kit.
+    Campaigns do not need it, so it is not part of the kit.
 """
 
 from collections import deque

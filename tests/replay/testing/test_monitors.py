@@ -100,3 +100,50 @@ def test_a_rule_that_is_no_sentence_or_no_function_is_refused(make: Any) -> None
     for sentence, holds in (("x", 3), (3, bool), ("", bool), (" ", bool)):
         with pytest.raises(MisuseError, match="a rule is a sentence and a function of the world, not"):
             make(sentence, holds)
+
+
+def fails(world: ProgramWorld) -> bool:
+    raise KeyError("bookings")
+
+
+@pytest.mark.parametrize("kind", [always, at_rest, eventually, sometimes])
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        (fails, "raised KeyError: 'bookings' \\(test_monitors.py:[0-9]+ in fails\\)"),
+        (lambda world: None, "returned None; return True or False"),
+        (lambda world: 1, "returned 1; return True or False"),
+    ],
+)
+def test_a_rule_that_fails_is_an_error_of_the_rule_and_no_broken_run(
+    kind: Any, holds: Any, said: str
+) -> None:
+    with pytest.raises(MisuseError, match=f"the rule 'all is well' itself is wrong: it {said}"):
+        run(collector("1"), kind("all is well", holds), steps=1)
+
+
+def test_a_rule_may_assert_with_a_sentence_of_its_own() -> None:
+    def holds(world: ProgramWorld) -> bool:
+        assert count(world) < 1, "there is one"
+        return True
+
+    found = run(collector("1"), always("none", holds)).violation
+    assert found is not None
+    assert found.rule == "there is one"
+
+
+async def waits(world: ProgramWorld) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        (waits, "is an async function"),
+        (lambda: True, "is a function of the world alone: too many positional arguments"),
+        (lambda world, at: True, "is a function of the world alone: missing a required argument: 'at'"),
+    ],
+)
+def test_a_rule_of_another_signature_is_refused_when_it_is_made(holds: Any, said: str) -> None:
+    with pytest.raises(MisuseError, match=f"the rule 'all is well' {said}"):
+        always("all is well", holds)

@@ -128,7 +128,7 @@ def test_a_fork_without_a_change_repeats_its_origin_and_makes_and_asks_nothing(l
     origin = events_of(log, "origin")
     quiet = [base for base in range(1, len(origin) - 2) if is_quiet(origin, base)]
     assert len(quiet) > 10
-    for base in quiet[:: max(1, len(quiet) // effort(7, 30))]:
+    for base in quiet[:: max(1, len(quiet) // effort(4, 30))]:
         host = host_of()
         PROBED.clear()
         outcome, asked = asyncio.run(forked(log, policy, host, at=base, fork_id=f"same{base}"))
@@ -167,7 +167,7 @@ def test_a_changed_reply_calls_by_another_input_which_is_checked(
 def test_a_fork_at_any_event_ends_as_its_origin(log: MemoryLog) -> None:
     origin = events_of(log, "origin")
     asked_end = at(origin, AskEnded).seq
-    for base in range(1, asked_end, effort(19, 5)):
+    for base in range(1, asked_end, effort(31, 5)):
         outcome, asked = asyncio.run(forked(log, policy, host_of(), at=base, fork_id=f"any{base}"))
         assert asked == [], base
         assert diff(rows_of(log, "origin"), rows_of(log, f"any{base}")).is_same, base

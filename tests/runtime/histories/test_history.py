@@ -156,7 +156,7 @@ HI = {"role": "user", "content": "Hi."}
         (
             [HI, {"type": "function_call", "call_id": "a", "name": "look", "arguments": '{"a'},
              {"type": "function_call_output", "call_id": "a", "output": "x"}],
-            "messages[1] has arguments of a call of look that are no JSON object: "
+            "messages[1] has arguments of a call of look that are not a JSON object: "
             "their text stands under `unreadable`",
         ),
         ([{"role": "human", "content": "Hi."}], "messages[0] has the role 'human': it is read as the user's"),

@@ -53,7 +53,7 @@ def test_an_item_is_read_as_words_calls_and_results(item: Any, said: list[object
 @pytest.mark.parametrize("arguments", ['{"a', "[1]", 7, [1], "words", '{"a":1}{"b":2}', "[" * 3_000])
 def test_arguments_that_are_no_object_are_a_fault(arguments: object) -> None:
     said, faults = read({"type": "function_call", "call_id": "i", "name": "n", "arguments": arguments})
-    assert faults == ["has arguments of a call of n that are no JSON object"]
+    assert faults == ["has arguments of a call of n that are not a JSON object"]
     assert isinstance(said[0], Call)
     assert list(said[0].arguments) == ["unreadable"]
 

@@ -306,7 +306,7 @@ async def test_an_answer_that_is_no_json_says_so() -> None:
     async with server(answer(b"<html>", content_type="text/html; charset=nonsense")) as at:
         found = await CallHttp(at_loopback(), Access()).send("GET", at.url())
     assert found.text == "<html>"
-    with pytest.raises(ToolError, match="is no JSON"):
+    with pytest.raises(ToolError, match="is not JSON"):
         found.json()
 
 

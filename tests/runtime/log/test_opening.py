@@ -35,7 +35,7 @@ def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
 @pytest.mark.parametrize("given", [5, None, b"callboard.db", ["callboard.db"]])
 def test_an_object_that_is_neither_an_address_nor_a_log_is_refused(given: Any) -> None:
     for opens in (Runtime, Recording.open):
-        with pytest.raises(MisuseError, match=re.escape(f'{given!r} is no log; give a path, such as "')):
+        with pytest.raises(MisuseError, match=re.escape(f'{given!r} is not a log; give a path, such as "')):
             opens(given)
 
 

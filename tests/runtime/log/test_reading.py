@@ -58,7 +58,7 @@ def test_a_log_or_reader_that_is_given_is_taken_as_it_is() -> None:
     for log in (MemoryLog(), MemoryReader(MemoryLog())):
         assert given_log(log) is log
     with pytest.raises(
-        MisuseError, match=r"5 is no log; give a path, such as \"callboard.db\", or \":memory:\""
+        MisuseError, match=r"5 is not a log; give a path, such as \"callboard.db\", or \":memory:\""
     ):
         given_log(5)
 

@@ -137,7 +137,7 @@ def test_a_query_chooses_the_rows_that_meet_all_of_it(query: SessionQuery, is_ch
 
 @pytest.mark.parametrize("after", ["5", "5.", "x.1", "5.1 ", "5.1.2"])
 def test_a_text_that_is_no_cursor_is_refused(after: str) -> None:
-    with pytest.raises(MisuseError, match="is no cursor"):
+    with pytest.raises(MisuseError, match="is not a cursor"):
         _ = SessionQuery(after=after).place
 
 

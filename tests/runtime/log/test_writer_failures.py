@@ -283,6 +283,30 @@ def test_a_cancelled_commit_fails_its_sessions_only_if_the_log_does_not_have_it(
     assert sorted(heard) == ["a StoreFailed", "b StoreFailed", "c 2"]
 
 
+def test_a_session_whose_log_cannot_be_asked_about_a_cancelled_commit_fails() -> None:
+    class Mute(SlowLog):
+        async def head(self, session_id: str) -> Head:
+            raise StoreFailed("the disk is gone")
+
+    async def work() -> None:
+        log = Mute()
+        await log.open()
+        await log.create("a", 0, "")
+        log.gate.clear()
+        writer = GroupWriter(log)
+        writer.stage("a", 1, events(1, 1))
+        await passes(2)
+        writing = next(iter(task for task in asyncio.all_tasks() if "group writer" in task.get_name()))
+        await passes(2)
+        writing.cancel()
+        log.gate.set()
+        with pytest.raises(StoreFailed, match="the disk is gone"):
+            async with asyncio.timeout(20):
+                await writer.wait("a", 1)
+
+    run(work)
+
+
 def test_leaving_the_loop_in_the_middle_of_everything_warns_of_nothing() -> None:
     async def work() -> None:
         log = SlowLog()

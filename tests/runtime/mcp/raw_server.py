@@ -11,7 +11,7 @@ Each call that reaches it is a line of the file NOTES: the tool's name. A cancel
     asks   asks for input before it answers, with what it got
     broken answers with an error without an id, `pause` seconds later
 
-MODE: `noise` prints lines that are no messages, `mute` never answers, `many` lists 10,000 tools, `twins` two
+MODE: `noise` prints lines that are not messages, `mute` never answers, `many` lists 10,000 tools, `twins` two
 of one name, `endless` lists pages without an end, `die_once` lets `die` answer once NOTES has a line,
 `changing` lists another schema in each process and each time, `stubborn` ignores the end of its stdin,
 `quick` answers `slow`, `grows` says after a call that its list has changed, and lists another tool;

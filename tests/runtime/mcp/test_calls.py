@@ -71,7 +71,7 @@ def written(body: dict[str, Any], request: object, version: object) -> bytes:
 
 
 def spoilt(data: bytes, how: str) -> bytes:
-    """Return an answer that is no JSON any more, or none to the letter."""
+    """Return an answer that is not JSON any more, or none to the letter."""
     match how:
         case "mark":
             return b"\xef\xbb\xbf" + data

@@ -181,7 +181,7 @@ def test_a_timeout_is_that_of_a_call_in_seconds_or_milliseconds(
     [
         ({}, "it needs a command or a url, and not both"),
         ({"command": "a", "url": "https://a.example"}, "it needs a command or a url, and not both"),
-        ([], "is no object with a command or a url"),
+        ([], "is not an object with a command or a url"),
         ({"command": ["a", {}]}, "command is a text, not {}"),
         ({"command": "a", "args": "b"}, "args is a list of texts, not 'b'"),
         ({"command": "a", "env": ["B=1"]}, "env is an object of texts, not ['B=1']"),
@@ -190,7 +190,7 @@ def test_a_timeout_is_that_of_a_call_in_seconds_or_milliseconds(
             {"command": "a", "args": ["${MISSING}"]},
             "args: the environment has no variable MISSING; set it, or",
         ),
-        ({"command": "a", "args": ["${a b}"]}, "args: ${a b} is no variable"),
+        ({"command": "a", "args": ["${a b}"]}, "args: ${a b} is not a variable"),
         (
             {"command": "a", "args": ["${input:key}"]},
             "args asks for the input 'key', which callboard does not ask for",
@@ -221,10 +221,10 @@ def test_a_server_that_cannot_work_is_refused_with_file_name_and_key(
     [
         ("{", "is not JSON: "),
         ("[" * 100_000, "is not JSON: "),
-        ("[]", "is no JSON object"),
+        ("[]", "is not a JSON object"),
         ("{}", "has none of mcpServers, servers, mcp_servers and mcp.servers"),
         ('{"servers": {}, "mcpServers": {}}', "has more than one of"),
-        ('{"mcpServers": []}', "its servers are no object"),
+        ('{"mcpServers": []}', "its servers are not an object"),
         ('{"mcpServers": {"a": {"command": "a"}, "a": {"command": "b"}}}', "it has 'a' twice"),
         (
             '{"mcpServers": {"a b": {"command": "a"}, "a.b": {"command": "b"}}}',

@@ -67,8 +67,8 @@ def test_images_and_embedded_resources_are_blocks() -> None:
 
 def test_what_models_do_not_take_is_named_in_words() -> None:
     assert "image/tiff: models do not take it" in value(image("SUkqAA==", kind="image/tiff"))
-    assert "is no base64" in value(image(data="%%%"))
-    assert "is no base64" in value(image(data=f"data:image/png,{PIXEL}"))
+    assert "is not base64" in value(image(data="%%%"))
+    assert "is not base64" in value(image(data=f"data:image/png,{PIXEL}"))
     assert "it has 6,000,000 bytes, models take 5,000,000" in value(image(data="A" * 8_000_000))
     assert "audio/wav" in value(types.AudioContent(type="audio", data=PIXEL, mime_type="audio/wav"))
     assert "application/zip" in value(embedded(blob="UEsDBA==", mime_type="application/zip"))
@@ -128,11 +128,11 @@ def test_a_block_that_is_not_known_stands_in_words_beside_the_others(block: obje
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        (None, "its result is no object: null"),
-        ([1], "its result is no object: [1]"),
+        (None, "its result is not an object: null"),
+        ([1], "its result is not an object: [1]"),
         ({}, "neither content nor structuredContent: {}"),
-        ({"content": "done"}, 'the content of its result is no list: "done"'),
-        ({"content": {"type": "text"}}, "the content of its result is no list"),
+        ({"content": "done"}, 'the content of its result is not a list: "done"'),
+        ({"content": {"type": "text"}}, "the content of its result is not a list"),
     ],
 )
 def test_a_result_that_is_none_says_what_came_instead(result: object, why: str) -> None:

@@ -55,7 +55,7 @@ def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> No
         ("ftp://host/x", {}, "is a URL"),
         ([], {}, "list of words"),
         ([1], {}, "list of texts"),
-        (object(), {}, "is no MCP server"),
+        (object(), {}, "is not an MCP server"),
         (["server"], {"headers": {"a": "b"}}, "headers and auth are for a URL"),
         ("https://a.example", {"env": {"a": "b"}}, "are for a command"),
         (["server"], {"effects": {"a": "reed"}}, "effects\\['a'\\] is one of read, idempotent, write"),

@@ -124,7 +124,7 @@ def test_an_answer_that_is_no_result_is_an_error_and_not_sent_again(tmp_path: Pa
     notes = tmp_path / "notes"
     ((status, text),) = outputs(raw(notes, effects={"wrong": effect}), "wrong")
     assert (status, calls_of(notes)) == ("error", ["wrong"])
-    assert 'the content of its result is no list: "no list"' in text
+    assert 'the content of its result is not a list: "no list"' in text
 
 
 def test_a_second_answer_and_a_late_one_reach_no_other_call(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_queries_and_limits_beyond_their_bounds_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", " shared", "a*", "a\nb", "x" * 201])
 def test_a_name_that_no_bundle_could_hold_is_refused(name: str) -> None:
-    with pytest.raises(ToolError, match="is no name of a memory"):
+    with pytest.raises(ToolError, match="is not a name of a memory"):
         context(PlainMemory()).memory.recall(memory=name)
 
 
@@ -137,7 +137,7 @@ def test_a_store_that_returns_too_much_is_cut_and_one_that_returns_junk_is_refus
     assert [one.id for one in ctx.memory.recall(limit=1)] == ["1"]
     assert ctx.labels_stated == ()
     junk.append("no entry")  # type: ignore[arg-type]  # a store of a user may return anything
-    with pytest.raises(MemoryFailed, match="something else than entries"):
+    with pytest.raises(MemoryFailed, match="something other than entries"):
         context(store).memory.recall()
 
 
@@ -188,7 +188,7 @@ def test_a_call_that_has_ended_reaches_no_memory() -> None:
 def test_a_label_that_is_no_name_is_a_damaged_entry(label: object) -> None:
     store = PlainMemory()
     store.entries["shared"] = [MemoryEntry("id", "text", (label,))]  # type: ignore[arg-type]  # a wrong one
-    with pytest.raises(MemoryFailed, match="a label that is no name") as found:
+    with pytest.raises(MemoryFailed, match="a label that is not a name") as found:
         context(store).memory.recall()
     assert found.value.reason == "damaged"
 

@@ -74,7 +74,7 @@ def test_a_latin_word_stands_alone_and_a_chinese_one_anywhere(text: str, word: s
 
 
 def test_an_invalid_pattern_is_refused() -> None:
-    with pytest.raises(MisuseError, match="hint rule 'table': '\\(' is no regular expression"):
+    with pytest.raises(MisuseError, match="hint rule 'table': '\\(' is not a regular expression"):
         HintRule("table", "(")
 
 

@@ -176,7 +176,7 @@ def test_a_cancel_withdraws_a_question_at_once() -> None:
         question = await asked()
         await session.cancel()
         assert not question.is_open
-        assert not question.approve()
+        assert question.approve() is False
 
     assert scene.play(talk).in_doubt == ()
     assert [one.verdict for one in scene.given] == ["cancelled"]
@@ -390,7 +390,7 @@ def test_an_answer_after_the_time_and_before_the_timer_is_late(monkeypatch: pyte
         question = await asked()
         later = now_ms() + 60_000
         monkeypatch.setattr("callboard.runtime.sessions.board.now_ms", lambda: later)
-        assert not question.approve()
+        assert question.approve() is False
 
     assert "expired" in scene.play(talk).text
     assert scene.till.paid == []

@@ -74,7 +74,7 @@ def test_a_body_that_is_no_text_is_left_out_and_said_so(caplog: pytest.LogCaptur
     keeper = BodyKeeper(MemoryLog(), "s")
     with caplog.at_level(logging.WARNING):
         assert kept(keeper, b'"\xff\xfe"') is REPLY
-    assert "the body of a request of host is no text" in caplog.text
+    assert "the body of a request of host is not text" in caplog.text
     after = kept(keeper, FIRST)
     assert body_after(b"", after) == FIRST
 

@@ -266,7 +266,7 @@ def test_a_context_of_a_delegation_that_has_ended_is_refused() -> None:
 
 
 def test_what_is_no_function_is_refused_when_the_agent_is_made() -> None:
-    with pytest.raises(InvalidAgent, match="is no function"):
+    with pytest.raises(InvalidAgent, match="is not a function"):
         Agent("kid", context="words")  # type: ignore[arg-type]  # a wrong value, on purpose
 
 

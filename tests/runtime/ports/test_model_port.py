@@ -190,6 +190,18 @@ def test_nothing_is_posted_after_the_end() -> None:
     assert played(play).statuses == []
 
 
+def test_the_calls_under_way_have_ended_when_the_port_is_closed() -> None:
+    async def main() -> None:
+        table = Table(model=Asked(lambda _: asyncio.Event().wait()))
+        table.port.start(table.request)
+        await asyncio.sleep(0)
+        (task,) = table.port.running
+        await table.port.aclose()
+        assert task.done()
+
+    asyncio.run(main())
+
+
 def test_a_reply_names_its_model_only_if_it_is_not_the_one_that_was_asked() -> None:
     asked = played(_passes).asked
     for answers_as, name in ((asked, ""), ("another", "another"), ("", "")):
@@ -436,6 +448,49 @@ def test_the_end_of_an_agent_is_told_to_models_that_keep_runs_and_to_the_keeper(
     assert table.models[table.asked].ends == [("s", "host.1"), ("s", "")]
     assert forgotten == ["host.1", ""]
     assert Table().on_agent_end == []
+    assert Table(keeper=keeper).on_agent_end
+    alone = Table(model=Asked(lambda _: ModelAnswer(TEXT)))
+    for end in alone.on_agent_end:
+        end("host.1")
+    assert alone.models[alone.asked].ends == [("s", "host.1")]
+
+
+def test_a_model_that_raises_at_the_end_of_an_agent_is_logged_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = Table(model=Asked(lambda _: ModelAnswer(TEXT)))
+    table.models[table.asked].ended = raised(ValueError("with hunter2hunter2"))
+    table.port._keeping = [table.models[table.asked], table.models[table.asked]]
+
+    def ended(session_id: str, address: str) -> None:
+        raise ValueError("with hunter2hunter2")
+
+    table.models[table.asked].ended = ended
+    table.port._ended("host.1")
+    assert len(caplog.messages) == 2
+    assert caplog.messages[0].startswith("a model raised in `ended`")
+    assert "hunter2hunter2" not in caplog.text
+
+
+def test_a_model_that_answers_with_another_object_is_told_so_and_a_long_text_is_cut() -> None:
+    failure = asked(lambda _: "hi").reply.failure
+    assert failure is not None
+    assert "a model answers with a ModelAnswer, not str" in failure.message
+    for chars, kept in ((1_000, 1_000), (1_001, 1_000)):
+        answer = ModelAnswer(TEXT, "r" * chars)
+        reason = asked(partial(_given, answer)).reply.stop_reason
+        assert len(reason) == kept
+        assert (reason == "r" * chars) == (chars == kept)
+
+
+def test_a_body_without_the_facts_of_its_request_is_not_kept_nor_a_reply_of_an_agent_that_is_gone() -> None:
+    keeper: Any = Keeper()
+    table = Table(keeper=keeper)
+    table.port._bodies[table.request.seq] = b"{}"
+    table.world.core.states.pop(table.grant.agent)
+    table.port._post(table.request, ModelReplied(1, 1, "ok"))
+    assert keeper.kept == []
+    assert table.statuses == ["ok"]
 
 
 # --- calls that end in another way -------------------------------------------------------------------------

@@ -121,6 +121,7 @@ def test_a_call_that_waits_is_dropped_by_a_stop_and_by_the_end() -> None:
         port.detach()
         await asyncio.sleep(1)
         await port.aclose()
+        assert port._waiting == {}
         assert errors == []
         return calls.seen
 
@@ -144,8 +145,10 @@ def test_steps_of_programs_begin_at_once_and_a_call_that_began_late_can_be_cance
         assert port.running == calls.running
         for seq in range(AT_ONCE + 2):
             port.start(request(seq, "host"))
-        port.start(request(99, "step"))
-        assert calls.seen[AT_ONCE:] == ["start 99"]
+        for seq in range(99, 101):
+            port.start(request(seq, "step"))
+        assert calls.seen[AT_ONCE:] == ["start 99", "start 100"]
+        assert [*port._waiting] == [AT_ONCE, AT_ONCE + 1], "steps do not count"
         calls.seen.clear()
         await asyncio.sleep(earliest_s(AT_ONCE + 1) + 0.001)
         assert calls.seen == [f"start {AT_ONCE}"]

@@ -32,6 +32,14 @@ def test_the_call_its_times_and_the_cache_are_added_to_what_was_measured() -> No
     assert (missed.cache, missed.cache_key, hit.cache, hit.cache_key) == ("miss", "k", "hit", "k")
 
 
+def test_a_clock_that_went_back_gives_no_time_below_0() -> None:
+    for at, expected in ((1_249, 1), (1_250, 0), (1_251, 0)):
+        asked = Event(7, at, "host", "tools", 3, CallTool(1, 0, "look", "read", NULL))
+        told = completed(Telemetry(), BOARD, asked, "")
+        assert told is not None
+        assert told.latency_ms == expected
+
+
 def test_a_hit_repeats_the_size_and_not_the_times_of_its_origin() -> None:
     assert of_hit(None) is None
     assert of_hit(Telemetry(duration_us=9, tokens_out_estimated=4)) == Telemetry(tokens_out_estimated=4)

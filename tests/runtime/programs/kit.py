@@ -46,6 +46,7 @@ class Roster:
     tools: dict[str, Tool] = {"work": work, "fail": fail}  # noqa: RUF012  # never changed
     later_tools: dict[str, Tool] = {}  # noqa: RUF012  # never changed
     agents: tuple[Agent, ...] = (WORKER,)
+    default_model: ModelChoice | None = None
     models: tuple[ModelChoice, ...] = ()
 
 

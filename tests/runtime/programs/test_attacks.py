@@ -151,7 +151,7 @@ def test_parked_programs_of_a_killed_process_are_stolen_and_pay_once(tmp_path: P
     with running(command, cwd=tmp_path, env={**os.environ, "KILL": "1"}) as killed:
         while waits_in(tmp_path / "log.db") < 3:  # the payments before are durable, too
             assert killed.poll() is None
-            time.sleep(0.02)  # it needs the processor itself
+            time.sleep(0.05)  # it needs the processor itself
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ)
     )
@@ -167,7 +167,7 @@ def test_parked_programs_of_a_killed_process_are_stolen_and_pay_once(tmp_path: P
     [("refuse", "AgentsChanged"), ("next_ask", "Diverged"), ("accept", "Diverged")],
 )
 def test_a_changed_program_under_each_policy(policy: Any, expected: str) -> None:
-    """A program is its agent's model, so that its own code is no part of the profile that is compared."""
+    """A program is its agent's model, so that its own code is not part of the profile that is compared."""
     log, shop = MemoryLog(), Shop()
 
     @tool(effect="read")

@@ -1,4 +1,4 @@
-"""The context of a program: what each of its methods asks, and what it refuses."""
+"""The context of a program: the requests of its methods, and their refusals."""
 
 import datetime
 from collections.abc import Awaitable, Callable
@@ -211,7 +211,7 @@ def test_chance_is_the_same_in_each_execution() -> None:
 
 def test_state_is_read_by_key_and_is_no_mapping() -> None:
     async def body(ctx: ProgramContext) -> object:
-        with pytest.raises(KeyError, match="is no name of a state key"):
+        with pytest.raises(KeyError, match="is not a name of a state key"):
             ctx.state[""]
         for odd in (lambda: list(ctx.state), lambda: "a" in ctx.state):  # type: ignore[call-overload,misc]  # on purpose
             with pytest.raises(TypeError):

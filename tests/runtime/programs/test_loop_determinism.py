@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from tests.effort import effort
 from tests.runtime.programs.constructs import CONSTRUCTS
 from tests.runtime.programs.kit import conversation, played, started
 
-ORDERS = 40
+ORDERS = effort(16, 40)
 
 
 def recorded_lines() -> list[str]:
@@ -27,9 +28,9 @@ def recorded_lines() -> list[str]:
 @pytest.mark.slow
 def test_each_construct_is_repeated_in_other_processes_under_each_order_of_answers() -> None:
     lines = recorded_lines()
-    assert len(lines) == len(CONSTRUCTS) * ORDERS >= 1_000
+    assert len(lines) == len(CONSTRUCTS) * ORDERS >= 25 * ORDERS
     assert len(set(lines)) > len(lines) * 0.6, "the orders must differ, or this tests little"
-    for seed in ("0", "1", "4242"):
+    for seed in ("0", "4242"):
         done = subprocess.run(
             [sys.executable, "-m", "tests.runtime.programs.again"],
             input="\n".join(lines),

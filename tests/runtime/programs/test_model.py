@@ -11,7 +11,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage, priced
-from callboard.runtime.models.protocol import ModelAnswer
+from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer
 from callboard.runtime.programs.asks import Ask, Step
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import read_step
@@ -100,6 +100,17 @@ def test_the_coroutine_stays_parked_between_steps() -> None:
     assert step.ending.text == "[7,7,7]"
     assert (counting.begun, counting.ended, talk.model.parked) == (1, 1, 0)
     assert step.head.at == T0 + 30
+
+
+def test_a_reply_says_whether_it_asks_or_ends() -> None:
+    talk = Talk(model_of(Counting().three))
+    reasons = []
+    for _ in range(4):
+        given = talk.ask()
+        reasons.append(given.stop_reason)
+        talk.said.append(message("assistant", given.content))
+        talk.reply(*step_of(given).asks)
+    assert reasons == ["tool_use"] * 3 + ["end_turn"]
 
 
 def test_another_process_executes_the_recorded_steps_again() -> None:
@@ -192,6 +203,20 @@ def test_the_time_of_a_step_never_goes_back() -> None:
     assert talk.turn().head.at == T0
 
 
+def test_the_time_that_timeouts_leave_out_never_goes_back() -> None:
+    talk = Talk(model := model_of(Counting().three))
+    found = []
+    for left_out_ms in (5, 3, 9):
+        asked = request(model, talk.said)
+        asked.left_out_ms = left_out_ms
+        given = model.call(asked, lambda text: None)
+        talk.said.append(message("assistant", given.content))
+        step = step_of(given)
+        talk.reply(*step.asks)
+        found.append(step.head.left_out_ms)
+    assert found == [5, 5, 9]
+
+
 def test_a_changed_program_is_named_with_its_step_and_both_sides() -> None:
     async def changed(ctx: ProgramContext, prompt: str) -> object:
         await ctx.call(work, n=0)
@@ -201,9 +226,12 @@ def test_a_changed_program_is_named_with_its_step_and_both_sides() -> None:
     for _ in range(2):
         talk.reply(*talk.turn().asks)
     talk.model = model_of(changed)
-    assert crash_of(talk.ask()).startswith(
+    given = talk.ask()
+    assert crash_of(given).startswith(
         'step 2 is not as recorded. Recorded: asked work({"n":1}). Now: asked work({"n":99}). '
     )
+    assert isinstance(given, DivergedAnswer)
+    assert (given.usage, given.model) == (Usage(), talk.model.spec.name)
     assert talk.model.parked == 0
 
 
@@ -278,7 +306,7 @@ def test_the_end_of_an_agent_stops_its_run_and_no_other() -> None:
     model.ended("other")
     assert (counting.ended, model.parked) == (1, 2)
     model.ended("s")
-    assert (counting.ended, model.parked) == (3, 0)
+    assert (counting.ended, model.parked, model._parked) == (3, 0, {})
 
 
 def test_closing_the_model_stops_every_run() -> None:
@@ -291,10 +319,13 @@ def test_closing_the_model_stops_every_run() -> None:
 
 
 def test_a_slow_step_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    times = iter([0, 5_000])
+    times = iter([1, 1_001, 1, 1_002])
     monkeypatch.setattr("callboard.runtime.programs.model.monotonic_ms", lambda: next(times))
     Talk(model_of(Counting().three)).turn()
-    assert "a step of program 'under_test' took 5000 ms, and all sessions waited" in caplog.text
+    assert caplog.messages == []
+    Talk(model_of(Counting().three), address="host.1").turn()
+    (said,) = caplog.messages
+    assert said.startswith("host.1: a step of program 'under_test' took 1001 ms, and all sessions waited")
 
 
 def test_a_step_that_asks_with_too_much_ends_the_program_and_stops_it() -> None:
@@ -311,6 +342,77 @@ def test_a_step_that_asks_with_too_much_ends_the_program_and_stops_it() -> None:
     assert failure is not None
     assert (failure.code, ended, model.parked) == ("crashed", [True], 0)
     assert "step 1 of the program asks 2 times with 18,000," in failure.message
+
+
+def test_a_step_may_have_as_many_bytes_as_a_reply_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(Talk(model_of(Counting().three)).ask().content)
+    for limit in (size, size - 1):
+        monkeypatch.setattr("callboard.runtime.programs.model.MAX_BYTES", limit)
+        given = Talk(model_of(Counting().three)).ask()
+        assert (given.failure is None) == (limit == size)
+
+
+def test_a_run_goes_on_only_with_a_longer_request_that_has_its_own_last_step() -> None:
+    talk = Talk(model := model_of(Counting().three))
+    step = talk.turn()
+    (parked,) = model._parked["s"].values()
+    assert not parked.fits(request(model, talk.said[:1]))
+    assert parked.answers_in(request(model, talk.said[:1])) is None
+    assert parked.fits(request(model, talk.said))
+    assert not parked.fits(request(model, [PROMPT, PROMPT]))
+    talk.reply(*step.asks)
+    answers = parked.answers_in(request(model, talk.said))
+    assert answers is not None
+    assert [one.tool_use_id for one in answers] == [step.asks[0].id]
+
+
+def test_replies_of_another_kind_are_not_those_of_a_program() -> None:
+    model = model_of(Counting().three)
+    odd = message("assistant", Json(b'[{"type":"program_step","run":5}]'))
+    assert "the recorded replies are not those of a program" in crash_of(
+        model.call(request(model, [PROMPT, odd]), lambda text: None)
+    )
+
+
+def test_a_program_that_differs_by_chance_is_told_from_one_that_was_changed() -> None:
+    numbers = iter(range(100))
+
+    async def dices(ctx: ProgramContext, prompt: str) -> object:
+        await ctx.call(work, n=0)
+        return await ctx.call(work, n=next(numbers))
+
+    async def changed(ctx: ProgramContext, prompt: str) -> object:
+        await ctx.call(work, n=0)
+        return await ctx.call(work, n=99)
+
+    talk = Talk(model_of(dices))
+    for _ in range(2):
+        talk.reply(*talk.turn().asks)
+    same_code = talk.model
+    texts = []
+    for model in (model_of(dices), model_of(changed)):
+        talk.model = model
+        texts.append(crash_of(talk.ask()))
+    told = "The code is the recorded code: it depends on chance"
+    assert [told in text for text in texts] == [True, False]
+    talk.model = same_code
+    assert talk.ask().failure is None
+    assert told in crash_of(talk.ask()), "this object has recorded it"
+
+
+def test_a_changed_program_that_is_the_recorded_object_differs_by_chance_only() -> None:
+    begun: list[int] = []
+
+    async def changes(ctx: ProgramContext, prompt: str) -> object:
+        begun.append(1)
+        await ctx.call(work, n=len(begun))
+        return await ctx.call(work, n=9)
+
+    talk = Talk(model_of(changes))
+    talk.reply(*talk.turn().asks)
+    assert talk.ask().failure is None
+    assert "The code is the recorded code" in crash_of(talk.ask())
+    assert len(begun) == 2, "it was executed once more, not twice"
 
 
 def test_an_argument_that_is_too_deep_for_a_reply_raises_at_its_ask() -> None:
@@ -343,8 +445,9 @@ def test_a_program_that_ends_the_process_says_which_one_it_is(
     model = model_of(leaves)
     with pytest.raises(type(error)):
         Talk(model, address="host.1").ask()
-    assert "host.1: " in caplog.text
-    assert "in a step of program 'under_test' ends the event loop of this process" in caplog.text
+    (said,) = caplog.messages
+    assert said.startswith(f"host.1: {type(error).__name__}")
+    assert "in a step of program 'under_test' ends the event loop of this process" in said
     assert model.parked == 0
 
 

@@ -136,7 +136,7 @@ def test_a_function_that_cannot_be_a_program_is_refused() -> None:
     async def lonely(ctx: ProgramContext) -> str:
         return ""
 
-    with pytest.raises(InvalidAgent, match="is no async function"):
+    with pytest.raises(InvalidAgent, match="is not an async function"):
         program(plain)  # type: ignore[arg-type]  # a wrong value, on purpose
     with pytest.raises(InvalidAgent, match="takes a context and a prompt"):
         program(lonely)  # type: ignore[arg-type]  # a wrong value, on purpose
@@ -402,6 +402,45 @@ async def test_a_model_that_is_listed_can_be_asked_by_name_and_no_other() -> Non
     async with Runtime(MemoryLog(), model=MODEL) as runtime:
         text = (await runtime.run(host, "go")).text
         assert text.startswith("[\"the other\",\"program 'host' may not ask model 'unknown': list it")
+
+
+@live
+async def test_a_program_with_a_model_of_its_own_hands_it_down_and_asks_it() -> None:
+    own, listed = (ScriptedModel(lambda request: request.model.name, name=name) for name in ("own", "listed"))
+    kid, odd = Agent("kid"), Agent("odd", model=listed)
+
+    @program(model=own, models=[listed], agents=[kid, odd])
+    async def inner(ctx: ProgramContext, prompt: str) -> list[str]:
+        asked = [await ctx.ask_model("a"), await ctx.ask_model("a", model=own)]
+        named = await ctx.ask_model("a", model="listed")
+        return [*asked, named, await ctx.delegate(kid, "a"), await ctx.delegate(odd, "a")]
+
+    @program(agents=[inner, kid])
+    async def host(ctx: ProgramContext, prompt: str) -> list[str]:
+        return [await ctx.delegate(inner, "go"), await ctx.delegate(kid, "go")]
+
+    expected = '["own","own","listed","own","listed"]'
+    async with Runtime(MemoryLog()) as runtime:  # needs no model of the runtime
+        assert (await runtime.run(inner, "go")).text == expected
+    default = ScriptedModel(lambda request: request.model.name, name="default")
+    async with Runtime(MemoryLog(), model=default) as runtime:
+        outcome = await runtime.run(host, "go")
+        assert outcome.report == [expected, "default"]
+
+
+def test_the_model_of_a_program_can_be_replaced_and_is_checked() -> None:
+    own, other = ScriptedModel([], name="own"), ScriptedModel([], name="other")
+
+    @program(model=own)
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return ""
+
+    changed = host.with_model(other)
+    assert (host.model_below, changed.model_below) == (own, other)
+    assert changed.profile().default_model == other.spec
+    assert changed.all_models == (changed.model, other)
+    with pytest.raises(InvalidAgent, match="is not a model"):
+        program(model=3)(host.function)  # type: ignore[call-overload]  # what is refused
 
 
 @live

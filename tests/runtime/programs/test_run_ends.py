@@ -216,7 +216,7 @@ def test_a_kill_at_any_event_changes_no_end_and_writes_nothing_twice(
         first = MemoryLog()
         await ran(World(), make(World()), first)
         events = events_of(first)
-        for length in range(3, len(events), effort(2, 1)):
+        for length in range(3, len(events), effort(3, 1)):
             world, log = World(), await log_with(events[:length])
             async with world.runtime(log) as runtime:
                 session = await runtime.open(make(world), session_id="s", resume=True)
@@ -255,7 +255,7 @@ def test_a_fork_at_any_event_ends_alike_and_asks_and_writes_nothing_again(
     async def live() -> None:
         log = MemoryLog()
         await ran(World(), make(World()), log)
-        for at in range(2, len(events_of(log)) - 2, effort(5, 1)):
+        for at in range(2, len(events_of(log)) - 2, effort(7, 1)):
             world = World()
             async with world.runtime(log) as runtime:
                 forked = await runtime.fork("s", make(world), at=at, effects=effects, fork_id=f"f{at}")

@@ -270,7 +270,7 @@ def test_depth_counts_data_as_well_as_subschemas() -> None:
 def test_a_pattern_that_cannot_be_used_is_named_with_its_place() -> None:
     [(path, message)] = refusals({"patternProperties": {"(a/b": {}}})
     assert path == "/patternProperties/(a~1b"
-    assert message.startswith("is no regular expression that can be used")
+    assert message.startswith("is not a regular expression that can be used")
 
 
 def test_unknown_keywords_are_annotations() -> None:

@@ -59,7 +59,7 @@ def test_the_meta_schema_may_be_referred_to() -> None:
 def test_a_reference_to_where_no_schema_stands_is_refused(reference: str) -> None:
     [(path, message)] = refusals({"$ref": reference, "type": "object", "$defs": {"a": {"const": {}}}})
     assert path == "/$ref"
-    assert "is no place of this schema where a schema stands" in message
+    assert "is not a place of this schema where a schema stands" in message
 
 
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])

@@ -107,6 +107,8 @@ def test_limits_and_models_are_told_with_both_values() -> None:
     assert told((other,), (replace(other, model=None),)) == ("host: its model was m, is its parent's",)
     changed = replace(other, model=large)
     assert told((other,), (changed,)) == ("host: its model: max_tokens was 100, is 200",)
+    handing = replace(PLAIN, default_model=small)
+    assert told((PLAIN,), (handing,)) == ("host: its default model was its parent's, is m",)
     assert between(ONE, ModelSpec("a", fallback_on=("timeout",))) == (
         "the model: it fell back to b, falls back to none",
     )

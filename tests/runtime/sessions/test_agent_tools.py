@@ -191,7 +191,7 @@ def test_a_program_reads_the_typed_value_and_gives_one() -> None:
 
 
 def test_a_contract_agent_runs_as_a_host_by_a_value_of_its_contract() -> None:
-    assert run(double, []).kind == "crashed", "a text is no number"
+    assert run(double, []).kind == "crashed", "a text is not a number"
     runtime = Runtime(MemoryLog())
     assert runtime.run_sync(double, Number(3)).structured_output == 6
     with pytest.raises(InvalidPrompt, match="13 brings bad luck"):
@@ -270,7 +270,7 @@ def failing_later(fails_at: int, made: Any = None) -> Any:
 
 @pytest.mark.parametrize(
     ("made", "why"),
-    [(None, "no disk"), (5, "which is no Agent"), (Agent("other"), "with another name or other tools")],
+    [(None, "no disk"), (5, "which is not an Agent"), (Agent("other"), "with another name or other tools")],
 )
 def test_a_factory_that_fails_at_a_call_is_unavailable_and_the_parent_goes_on(made: Any, why: str) -> None:
     outcome = run(Agent("host", agents=[failing_later(2, made)]), counting)

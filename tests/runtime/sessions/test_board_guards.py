@@ -77,6 +77,7 @@ def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open
             assert started(world) == []
             one, other = kept
             board.start_admitted(one)
+            assert board._unpublished == []
             await board.durable()
             assert started(world) == [CallTool]
             board.answer(other.request, Post("host", ModelReplied(1, 1, "ok")))
@@ -210,6 +211,30 @@ def test_a_board_that_stands_still_takes_answers_and_one_that_is_cut_off_takes_n
             board.flush()
             assert board.seq == end
         assert await kinds_in(log) == ["CallModel", "CallTool", "CallTool", "ModelReplied"]
+
+    asyncio.run(run())
+
+
+def test_what_was_decided_before_a_board_stands_still_is_posted_and_nothing_after_a_failure() -> None:
+    async def run() -> None:
+        async with boards(MemoryLog()) as (board, _):
+            closed: list[str] = []
+            board.clock.close = lambda: closed.append("clock")  # type: ignore[method-assign]  # on purpose
+            before, at = board.seq, board._at
+            board.time = lambda: 10**13
+            board.flush()
+            assert (board.seq, board._at) == (before, at), "nothing was submitted"
+            call_model(board)
+            assert board.seq == before
+            board.stand_still()
+            assert (board.seq, closed) == (before + 1, ["clock"])
+            call_model(board)
+            board.fail(ValueError("x"))
+            board.flush()
+            assert board.seq == before + 1
+            closed.clear()
+            await board.aclose()
+            assert closed == ["clock"]
 
     asyncio.run(run())
 

@@ -10,7 +10,7 @@ from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy,
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.sessions import catalog as module
-from callboard.runtime.sessions.catalog import SessionCatalog, last_use_ms, time_ms
+from callboard.runtime.sessions.catalog import SessionCatalog, last_use_ms, queries_of, time_ms
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from tests.runtime.log.kit import added, event, events
 
@@ -160,6 +160,22 @@ def test_sessions_without_an_event_since_then_are_pruned(monkeypatch: pytest.Mon
     asyncio.run(work())
 
 
+def test_sessions_of_several_statuses_are_pruned_and_an_unknown_status_is_refused() -> None:
+    row = SessionRow("s", 1, 1, 0, "", status="open")
+    found = [any(one.has(row) for one in queries_of(status, None)) for status in (None, "open", "closed")]
+    assert found == [True, True, False]
+    assert [one.status for one in queries_of(("closed", "open"), "red")] == ["closed", "open"]
+    with pytest.raises(MisuseError, match="use one of open"):
+        queries_of(("closed", "idle"), None)  # type: ignore[arg-type]  # what is refused
+
+    async def work() -> None:
+        catalog, _, _ = await catalog_of("a", "b", created_ms=0)  # both are open
+        assert await catalog.prune(timedelta(days=1), "closed", None) == 0
+        assert await catalog.prune(timedelta(days=1), ("closed", "open"), None) == 2
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize("error", [SessionNotFound("x"), HasForks("x")])
 def test_a_session_that_another_task_deletes_or_forks_meanwhile_is_not_counted(error: Exception) -> None:
     async def work() -> None:
@@ -205,3 +221,17 @@ def test_the_last_use_is_the_last_event_or_the_creation() -> None:
 
     assert last_use_ms(Row(0, 7)) == 7  # type: ignore[arg-type]  # what a careless caller passes
     assert last_use_ms(Row(9, 7)) == 9  # type: ignore[arg-type]  # what a careless caller passes
+
+
+def test_a_session_is_old_from_the_first_millisecond_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "now_ms", lambda: 60_000)
+
+    async def work() -> None:
+        catalog, _, live = await catalog_of("a", "b", "c", created_ms=9_999)
+        live._sessions["b"] = None  # type: ignore[assignment]  # it runs here
+        assert await catalog.prune(timedelta(seconds=50), None, None) == 1
+        assert await names_of(catalog, EVERY_SESSION) == ["c", "b"]
+        assert await catalog.prune(timedelta(seconds=49), None, None) == 1
+        assert await names_of(catalog, EVERY_SESSION) == ["b"]
+
+    asyncio.run(work())

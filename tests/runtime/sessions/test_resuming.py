@@ -85,7 +85,7 @@ def test_a_session_that_died_anywhere_ends_as_if_it_had_not(name: str) -> None:
     events = golden(name)
     (end,) = [e.body for e in events if isinstance(e.body, AskEnded)]
     asked = next(e.seq for e in events if e.kind == "Ask")
-    step = max(1, len(events) // effort(suite=10, campaign=1_000))
+    step = max(1, len(events) // effort(suite=5, campaign=1_000))
     for seq in [*range(asked, len(events), step), len(events) - 1]:
         outcome, found = asyncio.run(goes_on(events[:seq], make(), ScriptedModel(policy)))
         returned = [e.body.status for e in found.events if isinstance(e.body, ToolReturned)]

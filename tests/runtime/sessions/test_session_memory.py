@@ -46,13 +46,13 @@ def test_a_function_chooses_by_the_tags_of_a_session() -> None:
 
 
 def test_a_function_that_returns_no_memory_is_refused() -> None:
-    with pytest.raises(MisuseError, match="for session s1, which is no memory"):
+    with pytest.raises(MisuseError, match="for session s1, which is not a memory"):
         memory_of(lambda *_: "memory.db", "s1", (), None)  # type: ignore[arg-type]  # what it refuses
     assert memory_of(lambda *_: None, "s1", (), None) is None
 
 
 def recalls(text: str) -> ScriptedModel:
-    """Return a model that recalls what is remembered, keeps a text, and says what it has recalled."""
+    """Return a model that recalls the memory, keeps a text, and says what it has recalled."""
 
     def policy(request: ModelRequest) -> Reply | Call:
         said = request.conversation[-1]["content"]

@@ -481,8 +481,8 @@ def test_open_returns_the_sleeping_session_and_one_that_nobody_holds_is_forgotte
     asyncio.run(scene())
 
 
-def test_hundreds_of_sleeping_sessions_cost_little() -> None:
-    count = 300
+def test_a_hundred_sleeping_sessions_cost_little() -> None:
+    count = 100
 
     async def scene() -> int:
         async with a_runtime(MemoryLog(), 60) as runtime:

@@ -168,7 +168,7 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(tmp_path: Path) -> No
             await session.set_tools([look, "look"], agent="host")
         with pytest.raises(MisuseError, match="either address= of one agent, or agent="):
             await session.set_tools([look])
-        with pytest.raises(MisuseError, match="is no tool"):
+        with pytest.raises(MisuseError, match="is not a tool"):
             await session.set_tools([7], agent="host")  # type: ignore[list-item]  # a wrong value, on purpose
         await session.ask("go")
 

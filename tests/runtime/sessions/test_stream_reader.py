@@ -139,3 +139,53 @@ def test_a_sign_of_life_that_finds_a_reader_awake_waits_for_it() -> None:
         (await asleep(reader)).cancel()
 
     asyncio.run(main())
+
+
+def test_a_reader_that_is_sent_away_is_done_at_once_and_one_that_ends_once_it_has_all() -> None:
+    reader = Reader(0, EVERYTHING)
+    assert not reader.is_done
+    reader.put(event(1, 1))
+    reader.start(lambda: TextDelta("host", 1, 1, 0, "so far"))
+    reader.end()
+    assert not reader.is_done
+    assert reader.take() == TextDelta("host", 1, 1, 0, "so far")
+    assert not reader.is_done
+    assert reader.take() == event(1, 1)
+    assert reader.is_done
+    late = Reader(0, EVERYTHING)
+    late.start(lambda: TextDelta("host", 1, 1, 0, "so far"))
+    late.end()
+    assert not late.is_done, "the text is still to come"
+    away = Reader(0, EVERYTHING)
+    away.put(event(1, 1))
+    away.leave()
+    assert (away.is_left, away.is_done, away.is_over) == (True, True, False)
+
+
+def test_a_reader_that_is_sent_away_while_it_waits_wakes_and_does_not_wait_again() -> None:
+    async def main() -> None:
+        reader = Reader(0, EVERYTHING)
+        waiting = await asleep(reader)
+        reader.leave()
+        assert await asyncio.wait_for(waiting, 1) is False
+        assert await asyncio.wait_for(reader.wait(), 1) is False
+        assert reader._waiter is None
+
+    asyncio.run(main())
+
+
+def test_a_reader_gets_only_items_of_its_choice_and_none_after_its_end() -> None:
+    reader = Reader(0, StreamChoice("host.1"))
+    reader.put(TextDelta("host", 1, 1, 0, "no"))
+    assert (reader.take(), reader._bytes) == (None, 0)
+    reader.end()
+    reader.put(TextDelta("host.1", 1, 1, 0, "late"))
+    assert (reader.take(), reader._bytes) == (None, 0)
+
+
+def test_an_event_of_just_so_many_bytes_waits_in_memory() -> None:
+    size = LARGE_BYTES - len(event(1, 0).to_sse())
+    for more in (0, 1):
+        reader = Reader(0, EVERYTHING)
+        reader.put(event(1, size + more))
+        assert (reader.take_large() is None) == (more == 0)

@@ -123,7 +123,7 @@ async def play(plan: Plan) -> list[Event]:
 
 
 @pytest.mark.slow
-@settings(max_examples=effort(50, 1_000), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=effort(25, 1_000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PLANS)
 def test_a_reader_that_joins_leaves_and_comes_back_sees_every_event_once_and_whole_texts(plan: Plan) -> None:
     with pytest.MonkeyPatch.context() as patch:

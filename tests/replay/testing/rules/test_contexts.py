@@ -8,6 +8,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
+from callboard.replay.testing.rules.changed_agents import ChangedAgents
 from callboard.replay.testing.rules.contexts import Contexts
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -61,8 +62,8 @@ def test_a_log_that_breaks_the_rule_of_contexts_is_found(name: str) -> None:
 
 def test_a_context_that_was_made_does_not_end_its_delegation() -> None:
     failed = find(LOG, lambda one: isinstance(one.body, ContextMade) and one.body.status == "failed")
-    found = check_log(edited(LOG, at(failed.seq), status="ok"), kinds=(Contexts,))
-    assert any("a context that is ok ends a delegation as unavailable" in str(one) for one in found)
+    found = check_log(edited(LOG, at(failed.seq), status="ok"), kinds=(ChangedAgents,))
+    assert any("a good answer ends a call as unavailable" in str(one) for one in found)
 
 
 def test_the_session_itself_breaks_no_rule() -> None:

@@ -33,8 +33,8 @@ def keeping(**changed: Any) -> Callable[[Record], Record]:
     [
         (lambda record: replace(record, spent=Usage(1)), "host has spent"),
         (lambda record: replace(record, reserved=Need(9, 9)), "host has reserved"),
-        (of_budget(tokens=7), "host may use 7 tokens and None micro-dollars, and (None, None) by the log"),
-        (of_budget(micro_usd=7), "host may use None tokens and 7 micro-dollars"),
+        (of_budget(tokens=7), "host may use Budget(tokens=7, micro_usd=None), and (None, None) by the log"),
+        (of_budget(micro_usd=7), "host may use Budget(tokens=None, micro_usd=7)"),
         (keeping(results=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for results"),
         (keeping(turn=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for turn"),
         (keeping(ends=Need(9)), "host keeps Need(tokens=9, micro_usd=0) for ends"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.waiting import waits_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded, Told, TurnRequested
 from callboard.replay.testing.rules.invariants import check_log
@@ -56,7 +57,7 @@ def test_a_wait_that_returns_with_its_reply_although_its_tasks_run_is_found() ->
 
 def test_a_wait_that_goes_on_after_the_words_that_answer_it_is_found() -> None:
     world = SessionWorld(without_faults(scenarios.words_at_named_waits()))
-    while "host" not in world.states or not world.agent().background.waits.size:
+    while "host" not in world.states or not waits_of(world.agent().calls):
         world.make(next(one for one in world.moves() if not one.strand.startswith("client tells")))
     world.make(next(one for one in world.moves() if one.strand == "client tells t0"))
     while not world.of(Told):

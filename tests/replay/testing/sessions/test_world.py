@@ -132,7 +132,7 @@ def test_a_clock_stands_still_until_nothing_else_can_happen() -> None:
     assert fired.at > START_MS
     assert {event.at for event in world.log if event.seq < fired.seq} == {START_MS}
     assert world.ended.kind == "answered"
-    assert not world.rescued, "a back-off is no deadline"
+    assert not world.rescued, "a back-off is not a deadline"
 
 
 def test_a_session_that_only_a_deadline_can_end_is_noticed() -> None:

@@ -181,6 +181,16 @@ def test_a_statement_is_bounded_in_size_and_a_body_is_not(
     assert [row[6] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
 
 
+def test_large_values_count_for_the_size_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 100)
+    data = b"x" * 60
+    rows = Rows()
+    add(rows, 0, [replace(sealed(1), cuts=(Cut(0, blob_digest(data), data),))])
+    add(rows, 0, [sealed(2, body=b"y" * 50)])
+    add(rows, 0, [sealed(3, body=b"z")])
+    assert rows.only_chunk() is None, "there are two: the first was full"
+
+
 def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
     new, old = b'"new"' * 300, b'"old"' * 300
     cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
@@ -232,6 +242,7 @@ UNTOUCHED = [(0, 1), (0, 1)]
 @pytest.mark.parametrize(("kind", "stored_as"), [(TEXT, "text"), (BLOB, "blob")])
 def test_rows_and_heads_go_in_together(two_sessions: sqlite3.Connection, kind: str, stored_as: str) -> None:
     make_batch_view(two_sessions, kind)
+    assert pragma(two_sessions, "temp_store") == 2  # in memory
     assert insert_batch(two_sessions, pragma(two_sessions, "data_version"), ONE, "[]", chunk(kind))
     assert heads_and_rows(two_sessions) == [(3, 1), (0, 1), *[(seq, stored_as) for seq in (1, 2, 3)]]
     assert not two_sessions.in_transaction

@@ -14,6 +14,7 @@ from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.effort import effort
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same
 
 POSTED = [*events(1, 20), large(21), large(22, 4_000, "y"), *events(23, 40)]
@@ -283,7 +284,7 @@ TAMPERING = {
     "large values exchanged": ("UPDATE blobs SET data = o.data FROM blobs AS o WHERE o.id <> blobs.id", 21),
     "a cut moved": (f"UPDATE events SET cuts = replace(cuts, '[[', '[[1') WHERE id = {ID} | 21", 21),
     "a cut dropped": (f"UPDATE events SET cuts = NULL WHERE id = {ID} | 21", 21),
-    "cuts that are no JSON": (f"UPDATE events SET cuts = '[[' WHERE id = {ID} | 21", 21),
+    "cuts that are not JSON": (f"UPDATE events SET cuts = '[[' WHERE id = {ID} | 21", 21),
     "cuts that are a number": (f"UPDATE events SET cuts = 5 WHERE id = {ID} | 21", 21),
     "the origin": ("UPDATE sessions SET origin = zeroblob(31)", 1),
 }  # fmt: skip
@@ -340,7 +341,7 @@ def test_a_flipped_byte_anywhere_in_the_file_changes_nothing_unnoticed(path: Pat
     with SQLiteReader(path) as reader:
         kept, rows = reader.head("s"), reader.events("s")
     noticed = 0
-    for at in range(150, len(original), 499):
+    for at in range(150, len(original), effort(997, 499)):
         damaged = bytearray(original)
         damaged[at] ^= 0x41
         path.write_bytes(damaged)
@@ -397,5 +398,73 @@ def test_a_wal_that_is_damaged_before_its_end_is_told(path: Path) -> None:
         content = bytearray(wal.read_bytes())
         content[32 + 24 + 100] ^= 0xFF
         wal.write_bytes(content)
-        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits behind that cannot"):
+        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits after that cannot"):
             reader.check_wal()
+
+
+def test_its_connection_only_reads_trusts_no_schema_and_is_closed_with_it(path: Path) -> None:
+    with SQLiteReader(path) as reader:
+        ask = reader._connection.execute
+        asked = [
+            ask(f"PRAGMA {name}").fetchone()[0] for name in ("query_only", "trusted_schema", "busy_timeout")
+        ]
+        assert asked == [1, 0, 30_000]
+        assert reader._connection.isolation_level is None
+    reader.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        ask("SELECT 1")
+
+
+def test_an_error_says_what_was_done_with_which_file(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 8_000)
+    with pytest.raises(StoreError, match="opening"):
+        SQLiteReader(path)
+    write(tmp_path / "b.db")
+    with SQLiteReader(tmp_path / "b.db") as reader:
+        for session in ("", "s"):
+            with pytest.raises(StoreError, match=r"copying to .*nowhere"):
+                reader.copy_to(tmp_path / "nowhere" / "c.db", session)
+        reader._connection.execute("PRAGMA query_only = OFF")
+        with pytest.raises(StoreFailed, match="reading") as raised, reader._reported("s", 3):
+            raise sqlite3.OperationalError("odd")
+        assert isinstance(raised.value.__cause__, sqlite3.OperationalError)
+
+
+def test_a_check_goes_on_from_a_head_that_was_checked_and_ends_at_the_one_that_is_asked_for(
+    path: Path,
+) -> None:
+    with SQLiteReader(path) as reader:
+        pages = [sealed for page in reader.checked_pages("s", 9) for sealed in page]
+        assert [sealed.seq for sealed in pages] == [*range(1, 10)]
+        after = Head(9, pages[-1].digest)
+        later = [sealed.seq for page in reader.checked_pages("s", 12, after=after) for sealed in page]
+        assert later == [10, 11, 12]
+        with pytest.raises(CorruptLog):
+            list(reader.checked_pages("s", 9, known=Head(5, b"x" * 32)))
+        assert reader.segments("s") == (("s", (0, bytes(32)), 40),)
+
+
+def test_a_file_whose_newest_events_are_elsewhere_is_refused(path: Path, tmp_path: Path) -> None:
+    def copy_it() -> None:
+        shutil.copy(path, tmp_path / "alone.db")
+
+    beside_an_owner(path, copy_it)
+    with pytest.raises(StoreError, match="where its newest events are"):
+        SQLiteReader(tmp_path / "alone.db")
+
+
+def test_a_key_may_be_given_once_for_all_checks(tmp_path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(tmp_path / "keyed.db", key=b"k" * 32)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, 3))
+        await log.close()
+
+    run(work)
+    with SQLiteReader(tmp_path / "keyed.db", b"k" * 32) as reader:
+        assert reader.verify_chain("s").seq == reader.verify_chain("s", b"k" * 32).seq == 3
+        with pytest.raises(WrongKey):
+            reader.verify_chain("s", b"x" * 32)
+    with SQLiteReader(tmp_path / "keyed.db") as reader, pytest.raises(WrongKey):
+        reader.verify_chain("s")

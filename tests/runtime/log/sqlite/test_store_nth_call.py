@@ -38,7 +38,7 @@ from tests.runtime.log.kit import events, large, run
 from tests.runtime.log.sqlite.disk import ERRORS, Disk
 
 CALLS_MAX = 2_000
-STEP = effort(3, 1)
+STEP = effort(5, 1)
 """The suite lets every third call fail, and each kind of failure another third: the campaign every call."""
 
 

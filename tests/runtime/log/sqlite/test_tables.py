@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from callboard.runtime.log.session_rows import Details, SessionQuery
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
-from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
+from callboard.runtime.log.sqlite.tables import SessionEntry, Tables, _is_sound, _text
 from tests.runtime.log.kit import added, event, events, large, run, write_some
 
 
@@ -31,7 +31,7 @@ def tables(path: Path, request: pytest.FixtureRequest) -> Iterator[Tables]:
         await log.create("a", 10, "first")
         await added(log, "a", 1, events(1, 6))
         await log.fork("f", 20, "second", "a", 4)
-        await added(log, "f", 1, [event(5, sender="host"), event(6, recipient="host")])
+        await added(log, "f", 1, [event(5, sender="host", recipient="clock"), event(6, sender="clock")])
         await log.fork("g", 30, "third", "f", 5)
         await added(log, "g", 1, [event(6)])
         await log.create("empty", 40, "fourth")
@@ -94,7 +94,7 @@ def test_the_number_of_a_session_has_31_bits(tables: Tables) -> None:
             assert tables.entry("empty").number == number
 
 
-@pytest.mark.parametrize("base", [7, 0])
+@pytest.mark.parametrize("base", [7, 0, -1])
 def test_the_base_of_a_fork_lies_in_its_own_events(tables: Tables, base: int) -> None:
     change(tables, "UPDATE sessions SET base = ? WHERE session_id = 'f'", base)
     with pytest.raises(CorruptLog, match="session f"):
@@ -173,8 +173,12 @@ def test_sessions_are_listed_newest_first_by_what_is_asked(tables: Tables) -> No
     assert names(tag="blue") == []
     assert tables.details_of(tables.entry("f")).tags == ("red",)
     assert tables.details_of(tables.entry("a")) == Details()
-    assert [row.title for row in tables.sessions(SessionQuery())] == ["fourth", "third", "second", "first"]
-    assert tables.sessions(SessionQuery())[1].parent == "f"
+    rows = tables.sessions(SessionQuery())
+    assert [row.title for row in rows] == ["fourth", "third", "second", "first"]
+    assert (rows[1].parent, rows[1].base) == ("f", 5)
+    tables.write_details(tables.entry("f"), Details(("red",), {"a": 1}))
+    (row,) = tables.sessions(SessionQuery(tag="red"))
+    assert (row.session_id, row.tags, row.metadata) == ("f", ("red",), {"a": 1})
 
 
 def test_details_and_titles_that_cannot_be_read_do_not_hide_their_session(tables: Tables) -> None:
@@ -182,6 +186,12 @@ def test_details_and_titles_that_cannot_be_read_do_not_hide_their_session(tables
     (row,) = [one for one in tables.sessions(SessionQuery()) if one.session_id == "a"]
     assert (row.title, row.tags) == ("(a title that cannot be read)", ())
     assert tables.details("a", None) == Details()
+
+
+def test_texts_that_are_missing_are_empty() -> None:
+    tables = Tables(sqlite3.connect(":memory:"))
+    assert tables._title("a", None) == _text(None) == ""
+    tables._connection.close()
 
 
 # --- events ----------------------------------------------------------------------------------------------
@@ -198,7 +208,7 @@ def test_the_events_of_a_fork_are_the_shared_ones_and_its_own(tables: Tables) ->
 
 def test_the_events_of_an_actor_are_those_that_it_received_or_posted(tables: Tables) -> None:
     own = tables.events_of("f", "host", 5, SEQ_MAX, 9)
-    assert {(row.sender, row.recipient) for row in own if "host" not in (row.sender, row.recipient)} == set()
+    assert [(row.sender == "host", row.recipient == "host") for row in own] == [(True, False), (False, True)]
     assert seqs(own) == [5, 6]
     assert seqs(tables.events_of("f", "host", 1, 5, 9)) == [*seqs(tables.events_of("a", "host", 1, 4, 9)), 5]
     assert len(tables.events_of("f", "host", 1, SEQ_MAX, 1)) == 1
@@ -223,7 +233,7 @@ def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: 
         tables.verify(chain, tables.entry("a"), Head(7, b"x" * 32))
     cut = tables.entry("a")._replace(head=5)
     change(tables, "UPDATE sessions SET head = 5 WHERE session_id = 'a'")
-    with pytest.raises(CorruptLog, match=r"event 6.*stands behind the last one"):
+    with pytest.raises(CorruptLog, match=r"event 6.*comes after the last one"):
         tables.verify(chain, cut)
     change(tables, "UPDATE events SET at = at + 1 WHERE id = ?", tables.entry("a").ids(3)[0])
     with pytest.raises(CorruptLog, match="event 3"):
@@ -235,6 +245,30 @@ def test_an_owner_that_appends_while_a_session_is_checked_does_no_harm(tables: T
     entry = tables.entry("a")._replace(head=5)
     pages = list(tables.checked_pages(HashChain(), entry, 5))
     assert seqs([row for page in pages for row in page])[-1] == 5
+
+
+def test_a_check_says_which_pages_it_reads_and_looks_behind_the_last_event_only(tables: Tables) -> None:
+    said: list[tuple[str, int]] = []
+
+    def reported(session_id: str, start: int) -> AbstractContextManager[None]:
+        said.append((session_id, start))
+        return nullcontext()
+
+    watched = Tables(tables._connection, tables._cipher, reported)
+    entry = watched.entry("g")
+    watched.verify(HashChain(), entry)
+    assert said[0] == ("g", 1)
+    assert said[-1] == ("g", 6)
+    assert {name for name, _ in said} == {"g"}, "the fork, not the session whose events it shares"
+    change(tables, "UPDATE sessions SET head = 5 WHERE session_id = 'a'")
+    pages = watched.checked_pages(HashChain(), watched.entry("a"), 4)
+    assert seqs([row for page in pages for row in page]) == [1, 2, 3, 4]
+
+
+def test_a_session_without_events_verifies(tables: Tables) -> None:
+    assert tables.verify(HashChain(), tables.entry("empty")) == Head(0, GENESIS)
+    with pytest.raises(CorruptLog):
+        tables.verify(HashChain(), tables.entry("empty"), Head(1, b"x" * 32))
 
 
 def test_encrypted_details_are_those_of_their_session_only(tables: Tables) -> None:
@@ -276,9 +310,15 @@ def test_a_number_or_digest_that_is_text_but_not_utf_8_is_named_with_its_event(
 
 def test_an_error_of_sqlite_itself_is_not_taken_for_damage_of_an_event(tables: Tables) -> None:
     entry = tables.entry("a")
-    change(tables, "ALTER TABLE events RENAME TO gone")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        tables._page(entry, "SELECT * FROM events WHERE id BETWEEN ? AND ?", entry.ids())
+        tables._page(entry, "SELECT * FROM gone WHERE id BETWEEN ? AND ?", entry.ids())
+
+
+def test_the_event_of_a_damaged_field_is_named_also_for_a_field_that_is_missing() -> None:
+    row = (1, 2, b"a", b"b", 3, b"body", b"digest", None)
+    assert _is_sound(row)
+    for place in range(1, 7):
+        assert not _is_sound((*row[:place], None, *row[place + 1 :]))  # type: ignore[arg-type]
 
 
 def test_a_large_value_stands_in_its_place_and_is_named_if_it_has_none(tables: Tables, path: Path) -> None:
@@ -294,6 +334,10 @@ def test_a_large_value_stands_in_its_place_and_is_named_if_it_has_none(tables: T
     run(write)
     (row,) = tables.events("a", 7, 1)
     assert row.body == encode(posted.body)
+    entry = tables.entry("a")
+    assert tables.verify(HashChain(), entry) == tables.head_of(entry)
+    pages = tables.checked_pages(HashChain(), entry, 7)
+    assert [sealed.whole().body for page in pages for sealed in page][-1] == row.body
     change(tables, "UPDATE events SET cuts = replace(cuts, '[[', '[[9') WHERE cuts IS NOT NULL")
     with pytest.raises(CorruptLog, match="event 7 has a large value in no known place"):
         tables.events("a", 7, 1)

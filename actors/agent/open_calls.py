@@ -1,0 +1,120 @@
+"""The open calls of an agent, of all kinds: each from the reply that makes it to its answer.
+
+    line       it waits for a free place among the tools (max_parallel_tools)
+    tool       a tool is at work on it
+    question   a person is asked about it
+    task       the supervisor works on its delegation; `start` for one that is to run in the background
+    wait       the agent keeps it open itself, until tasks have ended (`task_wait`, `task_cancel`)
+    report     the supervisor judges its report
+
+An agent whose turns wait for all calls asks again when none is open, with the answers in call order. One with
+eager turns (`turns="any"`, a program) asks again as soon as there is an answer, with the answers in the order
+in which they came, and its calls stay open over turns.
+
+Rules
+  - A call has a ticket, in the order of the replies and of the calls in them. The line is served by ticket.
+  - `report_back`s stand apart until no other call is open: they are posted then.
+  - A call that was given up is open until its answer comes. That answer is then counted and not delivered.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.tasks import Wait
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
+
+Stage: TypeAlias = Literal["line", "tool", "question", "task", "start", "wait", "report"]
+
+
+class OpenCall(msgspec.Struct, frozen=True, gc=False):
+    """A call without an answer. is_changed: a person has changed its arguments. wait: of the stage `wait`."""
+
+    ticket: int
+    turn: int
+    call: int
+    use: ToolUse
+    stage: Stage
+    is_given_up: bool = False
+    is_changed: bool = False
+    wait: Wait | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """The result of one call: the block for the model, and the seq of the event that brought it (0: none)."""
+
+    block: Json
+    seq: int = 0
+
+
+class OpenCalls(msgspec.Struct, frozen=True, gc=False):
+    """The open calls of an agent, and the answers that no request holds yet.
+
+    open: by ticket. line: those that wait for a tool, by ticket. answers: by call, of an agent with eager
+    turns in the order in which they came. reports: the report_back calls that are not posted yet.
+    tools, questions, given_up: the numbers of open calls at these stages, and of those given up.
+    next_ticket: of the next reply, while calls of an earlier one are open.
+    """
+
+    open: IntMap[OpenCall] = IntMap()
+    answers: IntMap[Answer] = IntMap()
+    line: IntMap[OpenCall] = IntMap()
+    reports: tuple[OpenCall, ...] = ()
+    tools: int = 0
+    questions: int = 0
+    given_up: int = 0
+    next_ticket: int = 0
+
+
+NO_CALLS: Final = OpenCalls()
+
+
+def find(calls: OpenCalls, turn: int, call: int) -> OpenCall | None:
+    """Return an open call; None if no call has this place, or its answer has come."""
+    found = calls.open.get(call)  # the tickets of a reply begin at 0 if no earlier call is open
+    if found is not None and found.turn == turn and found.call == call:
+        return found
+    found = calls.open.last_until(lambda one: (one.turn, one.call) > (turn, call))
+    return found if found is not None and (found.turn, found.call) == (turn, call) else None
+
+
+def put(calls: OpenCalls, call: OpenCall) -> OpenCalls:
+    """Keep a new call, or one that has changed."""
+    return _moved(calls, calls.open.get(call.ticket), call)
+
+
+def drop(calls: OpenCalls, call: OpenCall) -> OpenCalls:
+    """Forget a call that has its answer."""
+    return _moved(calls, call, None)
+
+
+def _moved(calls: OpenCalls, before: OpenCall | None, after: OpenCall | None) -> OpenCalls:
+    """Return the book with a call as it is now. before: None for a new call. after: None for an old one."""
+    held, line = calls.open, calls.line
+    tools, questions, given_up = calls.tools, calls.questions, calls.given_up
+    if before is not None:
+        tools -= before.stage == "tool"
+        questions -= before.stage == "question"
+        given_up -= before.is_given_up
+        line = line.drop(before.ticket) if before.stage == "line" else line
+        held = held.drop(before.ticket) if after is None else held
+    if after is not None:
+        tools += after.stage == "tool"
+        questions += after.stage == "question"
+        given_up += after.is_given_up
+        line = line.put(after.ticket, after) if after.stage == "line" else line
+        held = held.put(after.ticket, after)
+    return replace(calls, open=held, line=line, tools=tools, questions=questions, given_up=given_up)
+
+
+def hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
+    """Keep an answer behind those that have come before."""
+    return replace(calls, answers=calls.answers.append(Answer(block, seq)))
+
+
+def without_answers(calls: OpenCalls) -> OpenCalls:
+    """Return the book of an agent whose answers are in a request."""
+    return replace(calls, answers=NO_CALLS.answers) if calls.open.size else NO_CALLS

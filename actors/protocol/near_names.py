@@ -1,0 +1,28 @@
+"""Near names for one that is not known: of a limit, a model, a provider, a capability, a request."""
+
+from collections.abc import Iterable
+
+_LIKENESS = 0.65  # at 0.7 `max_token` is not near `tokens`; at 0.6 models of other families are near
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'a' or 'b'?` with the known names that are nearest; "" if none is near.
+
+    >>> near_names("gtp-5", ["gpt-5", "o3"]), near_names("gpt-5", ["gpt-5", "gpt-6"]), near_names("x", ["o3"])
+    ("; did you mean 'gpt-5'?", '', '')
+    """
+    import difflib  # here: only a mistake needs it
+
+    names = list(known)
+    near = [] if name in names else difflib.get_close_matches(name, names, 2, cutoff=_LIKENESS)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def near_or_all(name: str, known: Iterable[str]) -> str:
+    """Return the nearest names as `near_names` does; if none is near, `; there are: ` and all of them.
+
+    >>> near_or_all("x", ["a", "b"])
+    '; there are: a, b'
+    """
+    names = list(known)
+    return near_names(name, names) or f"; there are: {', '.join(names)}"

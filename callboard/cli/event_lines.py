@@ -1,0 +1,143 @@
+"""An event, or a span of events, as a line of a list and as JSON."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import Tell
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.port_messages import CallTool
+from callboard.actors.session.place_names import call_name
+from callboard.cli.formats import duration, local_time, utc
+from callboard.cli.message_summary import summary_of
+from callboard.cli.output import attributes, emit_json, emit_lines
+from callboard.cli.recordings import open_recording
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.grouping import Span
+from callboard.replay.refused_calls import RefusedCall
+from callboard.runtime.log.protocol import Stored
+
+_WIDE_FROM: Final = 110
+_ROUTE: Final = 20
+_FAILED = frozenset(
+    {"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"}
+)
+
+
+def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
+    """Return the event with its envelope."""
+    return {
+        "session": session_id,
+        "seq": stored.seq,
+        "at": utc(stored.at),
+        **attributes(stored, "sender", "recipient", "cause"),
+        "kind": event.kind,
+        "place": call_name(event),
+        "body": Json(stored.body),
+        "digest": stored.digest.hex(),
+    }
+
+
+def lines_of(events: Iterable[Event], width: int) -> Iterator[Text]:
+    """Yield each event as a line, the columns below each other. See `line_of`."""
+    widest = _ROUTE
+    for event in events:
+        widest = max(widest, len(_route(event)))
+        yield line_of(event, width, widest)
+
+
+def _route(event: Event) -> str:
+    return f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
+
+
+def line_of(event: Event, width: int, route_width: int = _ROUTE) -> Text:
+    """Return the event in one line. A narrow one leaves out time, cause and call, not the message."""
+    line = Text(f"{event.seq:>5}  ", style="bold")
+    if width >= _WIDE_FROM:
+        line.append(f"{local_time(event.at)}  ", style="not bold dim")
+    line.append(f"{_route(event):<{route_width}}  ", style="not bold")
+    line.append(f"{event.kind:<15}", style=f"not bold {style_of(event)}")
+    if width >= _WIDE_FROM:
+        line.append(f"  ←{event.cause:<5}" if event.cause else " " * 8, style="not bold dim")
+        line.append(f"  {call_name(event):<10}", style="not bold")
+    line.append(f"  {summary_of(event.body)}", style="not bold")
+    line.rstrip()
+    return line
+
+
+def style_of(event: Event) -> str:
+    """Return the colour of an event; ports, clients, the supervisor and agents differ."""
+    if event.sender in PORTS:
+        return "green" if event.sender != CLIENT else "magenta"
+    return "cyan" if event.sender == SUPERVISOR else "blue"
+
+
+def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_json: bool) -> None:
+    """Print the chosen spans of a session."""
+    recording, row = open_recording(log, session)
+    chosen = [span for span in recording.spans() if is_wanted(span)]
+    if as_json:
+        for span in chosen:
+            emit_json(_json(row.session_id, span), is_line=True)
+    else:
+        emit_lines(_lines(chosen))
+
+
+def _lines(spans: Sequence[Span]) -> Iterator[Text]:
+    """Yield a line for each span. Columns are no wider than they need, since 80 have to do."""
+    places = [safe_line(span.place or span.agent, 24) for span in spans]
+    names = [_name(span) for span in spans]
+    widths = max(map(len, places), default=0), max(map(len, names), default=0)
+    for span, place, name in zip(spans, places, names, strict=True):
+        yield _line(span, f"{place:<{widths[0]}}  {name:<{widths[1]}}")
+
+
+def _name(span: Span) -> str:
+    again = f" x{span.attempts}" if span.attempts > 1 else ""
+    name = "" if span.kind == "ask" else safe_line(span.name, 24)  # the id of a request tells nothing
+    return f"{span.kind} {name}".strip() + again
+
+
+def _line(span: Span, what: str) -> Text:
+    end = span.last.seq if span.outcome else ""
+    style = "red" if span.outcome in _FAILED else "green" if span.outcome else "cyan"
+    line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
+    line.append(f"{what}  ", style="not bold")
+    line.append(f"{span.outcome or 'open':<9}", style=f"not bold {style}")
+    line.append(f" {duration(span.duration_ms):>5}  ", style="not bold dim")
+    # The note first: it is what the other columns do not tell.
+    line.append(f"{safe_line(span.note, 300)}: " if span.note else "", style="not bold yellow")
+    line.append(_summary(span), style="not bold")
+    return line
+
+
+def _summary(span: Span) -> str:
+    """Return the message of a span, without the parts that the columns show."""
+    if isinstance(span.body, RefusedCall):
+        return safe_line(f"{bytes(span.body.arguments).decode()} → {span.body.reason}", 200)
+    if isinstance(span.body, Tell):
+        return safe_line(span.body.text, 200)
+    if isinstance(span.body, CallTool):
+        return safe_line(bytes(span.body.arguments)[:800].decode("utf-8", "replace"), 200)
+    return summary_of(span.body)
+
+
+def _json(session_id: str, span: Span) -> dict[str, object]:
+    return {
+        "session": session_id,
+        "kind": span.kind,
+        "agent": span.agent,
+        "place": span.place,
+        "name": span.name,
+        "first": span.first.seq,
+        "last": span.last.seq,
+        "at": utc(span.first.at),
+        "duration_ms": span.duration_ms,
+        "attempts": span.attempts,
+        "outcome": span.outcome,
+        "note": span.note,
+        **({"reason": span.reason} if span.reason else {}),
+    }

@@ -1,0 +1,1 @@
+"""Telemetry of a running process: log records, OpenTelemetry and metrics, made of durable events."""
