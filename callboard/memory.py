@@ -1,4 +1,4 @@
-"""Memory beyond a session: entries, the bundled store, and the protocol for another."""
+"""Memory beyond a session: entries, the bundled store, and the protocol for others."""
 
 from callboard.lazy_names import lazy_names
 

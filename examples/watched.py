@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from callboard import Agent, OpenTelemetry, Runtime, ScriptedModel, Usage, call, say, tool
+from callboard import Agent, Call, OpenTelemetry, Runtime, ScriptedModel, Usage, call, tool
 
 
 @tool(effect="read")
@@ -27,9 +27,9 @@ def price_of(article: str) -> str:
     return "12 euros"
 
 
-SCRIPT = {
-    "host": [call("task", agent="clerk", prompt="What does a chair cost?"), say("12 euros.")],
-    "clerk": [call("price_of", article="lamp"), call("price_of", article="chair"), say("12 euros")],
+SCRIPT: dict[str, list[Call | str]] = {
+    "host": [call("task", agent="clerk", prompt="What does a chair cost?"), "12 euros."],
+    "clerk": [call("price_of", article="lamp"), call("price_of", article="chair"), "12 euros"],
 }
 clerk = Agent("clerk", description="Knows all prices.", tools=[price_of])
 host = Agent("host", agents=[clerk])

@@ -42,7 +42,7 @@ class Failures:
         self._calls: dict[int, str] = {}
 
     def add(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         match event.body:
             case CallTool(tool=tool):
                 self._calls[event.seq] = tool

@@ -124,7 +124,7 @@ class Spans:
         self._retries: set[int] = set()
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         if take := _TAKES.get(type(event.body)):
             take(self, event, event.body)
 

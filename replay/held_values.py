@@ -21,10 +21,11 @@ from callboard.replay.json_values import opened
 NEAR_CHARS: Final = 60
 _NUMBER_CHARS_MAX: Final = 400
 
-# A sign, digits in groups of three or without, a fraction, an exponent. Not part of a word or a version.
+# A sign, digits in groups of three or without, a fraction, an exponent. Not part of a word or a version, nor
+# the number of a line (`12→text`) in the result of a tool that reads files.
 _NUMBER: Final = re.compile(
     r"(?<![\w.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
-    r"(?:[eE][-+]?\d{1,3})?(?![\d_]|\.\d|[^\W\d_]+\d)"
+    r"(?:[eE][-+]?\d{1,3})?(?![\d_→]|\.\d|[^\W\d_]+\d)"
 )
 _PARTS: Final = re.compile(r"([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
 _WORD: Final = re.compile(r"[^\W\d]\w+")

@@ -64,7 +64,7 @@ class OpenRequests:
         self._rights: dict[str, Layers] = {}  # of the agents that are bounded
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         body = event.body
         if take := _TAKES.get(type(body)):
             take(self, event, body)

@@ -138,7 +138,7 @@ class Recording(AbstractContextManager["Recording"]):
         return search_all(self._source, self._refused, query)
 
     def refused_calls(self) -> list[RefusedCall]:
-        """Return the calls that agents refused by themselves, of which no event tells. It checks digests."""
+        """Return the calls that agents refused, which are not events. Every digest is checked."""
         return self._refused(Suspects.among(self._source.sealed_pages()))
 
     def _refused(self, suspects: Suspects) -> list[RefusedCall]:
@@ -161,7 +161,7 @@ class Recording(AbstractContextManager["Recording"]):
         return diff(self.rows.upto(self.head.seq), other.rows.upto(other.head.seq))
 
     def against(self, now: "AgentsNow | None" = None) -> "ChangedReplay":
-        """Decide the session again with changed agents, on the recorded answers. Nothing is called.
+        """Repeat the decisions with changed agents, on the recorded answers. Nothing is called.
 
         Of each actor the result has the first request and the first decision that differ, in the order of
         the log. A recorded answer is fed on where its request is made again: `replay.changed.following` says
@@ -197,11 +197,8 @@ class Recording(AbstractContextManager["Recording"]):
     ) -> None:
         """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
 
-        out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
-        objects instead of text (`jsonl`), so that digests cannot be computed from the file. agent:
-        `module:agent`, with whose agents a test (`pytest`) replays the session; empty for the recorded ones.
-        has_content: spans (`otlp`) with prompts, answers, arguments and results.
-        Raises MisuseError for an unknown format, OSError.
+        out: a file's path, which is written whole or not at all, or an open binary file. is_parsed, agent,
+        has_content: as of `Job`. Raises MisuseError for an unknown format, OSError.
         """
         from callboard.replay.exports.writing import Job, export
 
@@ -223,7 +220,7 @@ class Recording(AbstractContextManager["Recording"]):
         return self.events.between(seq + 1, len(self.events))
 
     def why(self, seq: int, value: str = "") -> Why:
-        """Explain an event: the way to it, the events it was made of, the source of a value in it.
+        """Explain an event: the path to it, the events that contributed to it, the source of a value in it.
 
         Reads only the events that are needed, so their digests are not checked. Raises UnknownName for a seq
         that is not there, or an event that does not hold the value.
@@ -288,7 +285,7 @@ class Recording(AbstractContextManager["Recording"]):
         return state
 
     def decision(self, seq: int) -> tuple[int, str]:
-        """Return the decision that an event belongs to: (the event that was decided on, the actor).
+        """Return the decision that an event belongs to: (the event that was handled, the actor).
 
         An actor decides on an event that it receives. An event to a port or a client was posted by a decision
         on its cause. (0, "") for an event of which no actor knows. Raises UnknownName.
@@ -344,7 +341,7 @@ class Recording(AbstractContextManager["Recording"]):
         return folded(self.events.upto(self._seq(at)))
 
     def request(self, seq: int) -> "ModelRequest":
-        """Return the exact request of a model call. Reads its agent's events only, like `state`.
+        """Return the exact request of a model call. Reads only its agent's events, like `state`.
 
         seq: of any event of the turn: the `CallModel`, the `TurnRequested` that led to it, its reply, or a
         call of this reply and its answer.
@@ -398,6 +395,6 @@ def _newest(reader: LogReader) -> str:
     known = reader.sessions()
     if not known:
         raise SessionNotFound(
-            "the log holds no session yet; record one with `callboard run` or `callboard demo`"
+            "the log has no sessions yet; record one with `callboard run` or `callboard demo`"
         )
     return known[0].session_id

@@ -66,7 +66,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """A search. Everything that is given must hold.
+    """A search. All conditions that are given must hold.
 
     text: stands in the event. path: of a value, with `*` for each field or item. tests: (comparison, value)
     pairs for it, of `COMPARISONS`; numbers compare with numbers, texts with texts. agent: an address that

@@ -139,7 +139,7 @@ class ToolCollector:
         self._by_session: defaultdict[str, _Sums] = defaultdict(_Sums)
 
     def add(self, event: Event, session: str = "") -> None:
-        """Take the next event in. session: its id, where events of several are collected."""
+        """Add the next event. session: its id, if events of several are collected."""
         self._at = self._seen[session] = event.seq
         body = event.body
         if isinstance(body, CallTool):
@@ -156,7 +156,7 @@ class ToolCollector:
     async def follow(
         self, events: AsyncIterator[Event], upto: int | None = None, session: str = ""
     ) -> ToolUsage:
-        """Take in the events of a live session, and return the use of tools.
+        """Follow the events of a live session, and return the use of tools.
 
         events: `session.events()`, from the first one that the collector does not have. upto: the seq of the
         last one, such as `outcome.head[0]`; None for all until the session ends. `report` can be called

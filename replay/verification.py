@@ -22,7 +22,7 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Return whether the code does what the log says, to the byte."""
+        """Return whether the code does what the log says, byte for byte."""
         return self.divergence is None
 
     def check(self) -> None:

@@ -186,7 +186,7 @@ def _held(event: Event, value: str) -> Held:
         if next(_places(event, held), None) is not None:
             return held
     raise UnknownName(
-        f"event {event.seq} does not hold {value!r} as a word or number; "
+        f"event {event.seq} does not contain {value!r} as a word or number; "
         "`callboard search` lists the events that do"
     )
 

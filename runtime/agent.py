@@ -175,7 +175,7 @@ class Agent(Generic[Deps_contra, Out_co]):
     def made_by(
         make: Callable[[], "Agent"], *, name: str = "", description: str = "", on_broken: OnBroken = "refuse"
     ) -> "Agent":
-        """Return an agent that is made again for each call of it, with tools and state of its own.
+        """Return an agent that is created again for each call of it, with its own tools and state.
 
         make: takes nothing and returns an agent, each time with the same definition. It is called once now.
         name, description: of an agent that cannot be made now and is "unavailable" (on_broken).
@@ -196,7 +196,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         return agent
 
     def marked(self, why: str) -> Self:
-        """Return this agent as one whose calls all end as unavailable, with this reason."""
+        """Return this agent as one whose calls all end as unavailable for this reason."""
         agent = copy.copy(self)
         agent.broken = why
         return agent
@@ -230,7 +230,7 @@ class Agent(Generic[Deps_contra, Out_co]):
                 )
 
     def with_instructions(self, name: str, instructions: str) -> Self:
-        """Return this agent with other instructions for the agent of this name, which it is or can reach."""
+        """Return this agent with new instructions for the agent of this name, itself or one below it."""
         return self._with_instructions(name, to_json(clean_text(instructions)), {})
 
     def _with_instructions(self, name: str, instructions: Json, made: dict[str, "Agent"]) -> Self:
@@ -244,13 +244,13 @@ class Agent(Generic[Deps_contra, Out_co]):
         return agent
 
     def with_model(self, model: ModelChoice) -> Self:
-        """Return this agent with another model of its own; of a program, for all but its steps."""
+        """Return this agent with its own model; a program uses it for everything but its steps."""
         agent = copy.copy(self)
         agent.model = model
         return agent
 
     def with_tools(self, found: Iterable[Tool]) -> Self:
-        """Return this agent with the tools that its sources have. Raises InvalidAgent for two of one name."""
+        """Return this agent with the tools of its sources. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)
         known = by_name(self.name, "tool", (*every, *later), Tool, "decorate the function with @tool")
         agent = copy.copy(self)
@@ -259,7 +259,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         return agent
 
     def with_sources(self, more: Iterable[ToolSource]) -> Self:
-        """Return this agent with more sources of tools. Raises InvalidAgent for two of one label."""
+        """Return this agent with more tool sources. Raises InvalidAgent for two of one label."""
         agent = copy.copy(self)
         agent.sources = (*self.sources, *more)
         refuse_equal_labels(self.name, agent.sources)
@@ -281,7 +281,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         return models_of(self.model)
 
     def may_delegate_to(self, *agents: "Agent") -> None:
-        """Add agents that did not exist yet at construction, for two that delegate to each other."""
+        """Add agents that did not exist when this one was created, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
         self._refuse_equal_tools()
 

@@ -113,7 +113,7 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         values: Mapping[str, object] | None = None,
         labels: Sequence[str] = (),
     ) -> bool:
-        """Let the call run. Return False if it was answered before, has expired, or is no longer wanted.
+        """Let the call run. Return False if it has been answered, has expired, or is no longer wanted.
 
         by: the person who answers. arguments: to run the call with instead of the requested ones; the model
         is told. always: permit later calls of this tool by agents of this profile too (`Session.revoke`
@@ -124,7 +124,7 @@ class Approval(PlainValues, frozen=True, gc=True, eq=False):
         return self._settle(ApprovalAnswer(True, note, by, arguments, always, values, labels=labels))
 
     def reuse(self, *, by: str = "") -> bool:
-        """Give the call of a fork the recorded result `same`. Return False as `approve` does.
+        """Use the recorded result `same` for the call of a fork. Return False as `approve` does.
 
         Raises MisuseError if there is none, or if another call was given it meanwhile.
         """

@@ -42,7 +42,7 @@ def tokens_of(text: str) -> int:
 
 @dataclass(frozen=True)
 class Brief:
-    """A context with the parent's last words, tool results, memories, files, and safety flags.
+    """A context with the parent's latest messages, tool results, memories, files, and safety flags.
 
     tokens: that it may have, at least 100. talk, results: texts and results of tools in it, at most.
 
@@ -76,7 +76,7 @@ class Brief:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A context with the parent's whole conversation, as text: words, calls and results, in order.
+    """A context with the parent's whole conversation as text: messages, calls and results, in order.
 
     tokens: that it may have. If they do not suffice, the earliest messages are left out, and the text says
     so. Raises InvalidAgent for fewer than 100 tokens.

@@ -14,7 +14,7 @@ from callboard.runtime.clock import monotonic_ms
 
 
 class CapacityReport(Value, frozen=True):
-    """The limited models of a runtime. lines: one for each. waiting: the calls that wait, and for what."""
+    """The limited models of a runtime. lines: one for each. waiting: the waiting calls, and their reasons."""
 
     lines: tuple[LineState, ...]
     waiting: tuple[Waiting, ...]

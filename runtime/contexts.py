@@ -33,7 +33,7 @@ CONTEXT_BYTES_MAX: Final = 400_000
 
 
 class SystemContext(NamedTuple):
-    """A context whose place is the end of the sub-agent's system prompt. Its function returns text."""
+    """A context at the end of the sub-agent's system prompt. Its function returns text."""
 
     function: ContextFunction
 

@@ -92,7 +92,7 @@ class Running(ABC):
         output_schema: Any = None,
         **options: Unpack[RunOptions[Deps]],
     ) -> Outcome[Any]:
-        """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
+        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_for(agent, prompt)
         starter = self._started()

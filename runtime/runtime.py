@@ -96,6 +96,8 @@ class Runtime(Operations, Forks, Running):
             outcome = await runtime.run(host, "Which files are here?")
     """
 
+    _starter: SessionStarter | None = None
+
     def __init__(
         self,
         log: "str | Path | EventLog" = "callboard.db",
@@ -125,7 +127,6 @@ class Runtime(Operations, Forks, Running):
         log_content: bool = False,
     ) -> None:
         super().__init__(log_of(log, durability))
-        self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._settings = Settings(
             model_or_name(model),
             limits_of(limits),
@@ -143,9 +144,8 @@ class Runtime(Operations, Forks, Running):
             checked_memory(memory),
             check_seconds(check_timeout_s),
         )
-        self._life = ProcessLife(cancel_delay_s)
+        self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
-        self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
@@ -179,7 +179,7 @@ class Runtime(Operations, Forks, Running):
         await self.aclose()
 
     async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
-        """Detach every session, then close the models that were used, then the log.
+        """Detach every session, and then close the models that were used and the log.
 
         grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
         instead, their running asks first; a closed session needs `reopen`. Sleeping ones sleep on.

@@ -128,7 +128,7 @@ def test_nothing_is_lost(callboard_explore):
 """
     result = run(other, *again)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the schedule fits no longer at step*"])
+    result.stdout.fnmatch_lines(["*the schedule no longer fits at step*"])
     result = run(BROKEN.replace("(shop)", "(fine)"), *again)
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*belongs to no scenario that this test explored*"])

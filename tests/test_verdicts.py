@@ -32,7 +32,7 @@ def _names_of_engine(tree: ast.AST) -> Iterator[str]:
 
 
 def _expects_error(node: ast.AST) -> bool:
-    """Return True for `with pytest.raises(...)`: what is called there returns nothing."""
+    """Return True for `with pytest.raises(...)`: calls there return nothing."""
     return isinstance(node, ast.With) and any("raises" in ast.unparse(one) for one in node.items)
 
 

@@ -44,7 +44,7 @@ def reference_page(notice: str, name: str) -> str:
     if name == "callboard":
         others = [f"[{one.__name__}]({short(one.__name__)}.md)" for one in public_modules()][1:]
         lines += [
-            "What these pages do not list can change without notice.",
+            "Names that are not on these pages can change without notice.",
             "They are for:",
             "",
             *(f"- {other}" for other in others),

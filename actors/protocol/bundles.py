@@ -56,7 +56,7 @@ class Denied(Value, frozen=True, metaclass=NamedFields):
 
 
 class Allowed(Value, frozen=True, metaclass=NamedFields):
-    """A set of rights. None allows everything of an entry, an empty tuple nothing.
+    """A set of rights. For an entry, None allows everything and an empty tuple nothing.
 
     tools: the names of the agent's own tools. effects: of tools. capabilities: that tools need. models: the
     names of models. agents: the agents to delegate to. secrets, memory: the names of secrets and of memories.

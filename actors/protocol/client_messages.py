@@ -127,7 +127,7 @@ class Ask(RichMessage, frozen=True):
 
 @final
 class Tell(Message, frozen=True):
-    """A text for a running agent, with its labels. It comes into the agent's next new request."""
+    """A text for a running agent, with its labels. It becomes part of the agent's next new request."""
 
     request_id: str
     address: str
@@ -137,7 +137,7 @@ class Tell(Message, frozen=True):
 
 @final
 class Cancel(Message, frozen=True):
-    """A wish to stop the running ask and all agents below it."""
+    """A request to stop the running ask and all agents below it."""
 
     reason: str = ""
 
@@ -152,12 +152,12 @@ class RevokePermission(Message, frozen=True):
 
 @final
 class Close(Message, frozen=True):
-    """A wish to end the session."""
+    """A request to end the session."""
 
 
 @final
 class ToolsChanged(Message, frozen=True):
-    """Other tools for an agent or a profile, from the client, or from an agent whose tool has set tools."""
+    """New tools for an agent or a profile, from the client, or from an agent whose tool has set them."""
 
     change: ToolsChange
 
@@ -167,7 +167,7 @@ class ToolsChanged(Message, frozen=True):
 
 @final
 class TellEnded(Message, frozen=True):
-    """The one end of a `Tell`. turn: the number of the agent's turn that heard it. detail: why not."""
+    """The one end of a `Tell`. turn: the number of the turn that read it. detail: why none did."""
 
     request_id: str
     status: Literal["heard", "refused"]

@@ -80,11 +80,11 @@ class InvalidPrompt(MisuseError, ValueError):
 
 
 class InvalidSchema(InvalidPrompt):
-    """An output schema that is no valid JSON schema, or a type that no JSON schema describes."""
+    """An output schema that is not a valid JSON schema, or a type that no JSON schema describes."""
 
 
 class InvalidHistory(InvalidPrompt):
-    """A conversation that is broken. index: of the message, from 0. fault: of it. others: further faults."""
+    """A broken conversation. index: of the message, from 0. fault: in it. others: further faults."""
 
     def __init__(self, index: int, fault: str, others: int = 0) -> None:
         more = f" (and {others:,} more)" if others else ""
@@ -97,19 +97,19 @@ class InvalidHistory(InvalidPrompt):
 
 
 class MissingDeps(MisuseError, LookupError):
-    """The object for the tools of a recorded ask, which the resuming program does not give."""
+    """The object for the tools of a recorded ask, which the resuming program does not pass."""
 
 
 class MissingFiles(MisuseError, LookupError):
-    """The files of a recorded session, which the resuming program does not give."""
+    """The files of a recorded session, which the resuming program does not pass."""
 
 
 class MissingProgram(MisuseError, LookupError):
-    """A program at work at the event to fork at, which the given host does not have."""
+    """A program that was running at the event to fork at, which the given host does not have."""
 
 
 class MissingType(MisuseError, LookupError):
-    """The Python type of a recorded ask, which the resuming program does not give; `names` lists all."""
+    """The Python type of a recorded ask, which the resuming program does not pass; `names` lists all."""
 
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -129,7 +129,7 @@ class UnknownName(MisuseError, LookupError):
 
 
 class UnknownModel(UnknownName):
-    """A model's name that names no provider, or one that is not installed."""
+    """A model name without a provider, or with one that is not installed."""
 
 
 class SessionBusy(MisuseError):
@@ -137,7 +137,7 @@ class SessionBusy(MisuseError):
 
 
 class HasForks(MisuseError):
-    """A session that cannot be deleted, since its forks share its first events."""
+    """A session that cannot be deleted, because its forks share its first events."""
 
 
 class SessionEnded(MisuseError):
@@ -145,11 +145,11 @@ class SessionEnded(MisuseError):
 
 
 class TellRefused(MisuseError):
-    """Words that their agent did not hear: it does not run, or ended first."""
+    """A message that its agent did not read, because it is not running or ended first."""
 
 
 class InsideLoop(MisuseError, RuntimeError):
-    """A blocking call inside a running event loop, which would wait for itself."""
+    """A blocking call inside a running event loop, which would block itself."""
 
 
 class MissingKey(MisuseError):
@@ -161,19 +161,19 @@ class MissingExtra(MisuseError):
 
 
 class WrongKey(MisuseError):
-    """A digest or encryption key that does not fit the log, or a missing one."""
+    """A digest or encryption key that does not match the log, or a missing one."""
 
 
 class ScriptError(MisuseError):
-    """A request that a scripted model has no answer for, or a script that was not played to its end."""
+    """A request for which a scripted model has no answer, or a script that was not used to its end."""
 
 
 class SessionFailed(CallboardError):
-    """A session that cannot go on in this process; its log stays readable."""
+    """A session that cannot continue in this process; its log stays readable."""
 
 
 class SessionDetached(CallboardError):
-    """A session that this process has left politely; `resume` goes on with it."""
+    """A session that this process has left; `resume` continues it."""
 
 
 class OutcomeError(CallboardError):
@@ -185,7 +185,7 @@ class OutcomeError(CallboardError):
 
 
 class AskFailed(CallboardError):
-    """An ask of a program that brought no value. text: the words of its answer."""
+    """A call of a program that returned no value. text: that of its answer."""
 
     def __init__(self, message: str, text: str = "") -> None:
         super().__init__(message)
@@ -197,7 +197,7 @@ class CallFailed(AskFailed):
 
 
 class Interrupted(AskFailed):
-    """A tool call that may have taken effect; nothing is known of its result."""
+    """A tool call that may have taken effect; nothing is known about its result."""
 
 
 class NotApproved(AskFailed):
@@ -225,7 +225,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreUnreadable(StoreError):
-    """A damaged file, or one that is no callboard log."""
+    """A damaged file, or one that is not a callboard log."""
 
 
 class StoreIncomplete(StoreUnreadable):
@@ -249,7 +249,7 @@ class SessionNotFound(StoreError, LookupError):
 
 
 class WrongHead(StoreError):
-    """A session's log that ends elsewhere than its writer expects."""
+    """A session whose log ends at another event than its writer expects."""
 
 
 class Fenced(StoreError):
@@ -266,7 +266,7 @@ class CorruptLog(CallboardError):
 
 
 class Diverged(CallboardError):
-    """Code that decides otherwise than the log says."""
+    """Code that decides differently than the log says."""
 
 
 class ToolError(Exception):
@@ -289,7 +289,7 @@ FileReason: TypeAlias = Literal[
 
 
 class FileError(ToolError):
-    """A file of a session that is refused, or that cannot be read or written.
+    """A file of a session that is refused or cannot be read or written.
 
     Its message names the file as the tool did, and no place of the machine.
 
@@ -310,7 +310,7 @@ HttpReason: TypeAlias = Literal[
 
 
 class HttpError(ToolError):
-    """A request of `ctx.http` that is refused, or that fails. Its message names the place, not the address.
+    """A request of `ctx.http` that is refused or fails. Its message names the host, not the whole URL.
 
     reason: `bad_url` for an address with a user, a zone or an odd form, `denied` by the agent's permissions,
     `private` for a machine of the own network, `unresolved` for a name without an address, `redirect` for too
@@ -330,7 +330,7 @@ MemoryReason: TypeAlias = Literal[
 
 
 class MemoryFailed(ToolError):
-    """A long-term memory that cannot be read or written. Its message names no place of the machine.
+    """A long-term memory that cannot be read or written. Its message names no location on the machine.
 
     reason: `missing` for a file whose folder is not there, `denied` for one that the system withholds,
     `foreign` for a file that is no memory, `too_new` for one of a newer callboard, `too_large` for a text, a

@@ -38,7 +38,7 @@ class Event(PlainValues, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """The kind of message, as it stands in the log."""
+        """The kind of message, as in the log."""
         return type(self.body).__name__
 
 

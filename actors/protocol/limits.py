@@ -51,11 +51,11 @@ class Limits(Part, frozen=True, metaclass=NamedFields):
     """
 
     max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None
-    max_iterations: Annotated[Count, Bound("turns, or a program's questions; of the host per ask", 30)] = None
-    max_children: Annotated[Count, Bound("copies of one turn; of a program, live ones", 32, True)] = None
-    max_agents: Annotated[Count, Bound("agents of one session, the host included", 1_000)] = None
+    max_iterations: Annotated[Count, Bound("turns or questions of a program; of a host, per ask", 30)] = None
+    max_children: Annotated[Count, Bound("copies in one turn; for a program, live copies", 32, True)] = None
+    max_agents: Annotated[Count, Bound("agents of one session, including the host", 1_000)] = None
     max_parallel_calls: Annotated[Count, Bound("model calls in flight in one session", 64)] = None
-    max_report_attempts: Annotated[Count, Bound("reports of one agent that may be invalid", 5)] = None
+    max_report_attempts: Annotated[Count, Bound("invalid reports of one agent", 5)] = None
     max_model_attempts: Annotated[Count, Bound("attempts of one model call", 6)] = None
     tokens: Annotated[Count, Bound("tokens of a subtree: input, output, cache", None, True, "scope")] = None
     cost_usd: Annotated[Amount, Bound("US dollars of a subtree; needs prices", None, True, "scope")] = None
@@ -69,7 +69,7 @@ class Limits(Part, frozen=True, metaclass=NamedFields):
     max_result_chars: Annotated[Count, Bound("bytes of a sub-agent's answer for its parent", 8_000)] = None
     max_tool_calls: Annotated[Count, Bound("calls of one reply; further ones are errors", 128)] = None
     max_parallel_tools: Annotated[Count, Bound("tools of one agent that run at a time", 32)] = None
-    max_steps: Annotated[Count, Bound("steps of one program; of the host per ask", 10_000)] = None
+    max_steps: Annotated[Count, Bound("steps of one program; for the host, per ask", 10_000)] = None
 
     def __post_init__(self) -> None:
         for name, lowest, is_whole in _CHECKS:

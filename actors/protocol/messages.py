@@ -65,7 +65,7 @@ from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaPr
 
 @final
 class Begin(RichMessage, frozen=True):
-    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated.
+    """The start of a delegation or an ask: everything that the agent knows. limits: all are stated.
 
     context: a text or content blocks that stand before the prompt, or behind the instructions if the profile
     says so; null for none.
@@ -123,7 +123,7 @@ class Told(Message, frozen=True):
 
 @final
 class ReportJudged(Message, frozen=True):
-    """The judgement of a report. problems: the reasons why an invalid one does not match."""
+    """The verdict on a report. problems: the reasons why an invalid one does not match."""
 
     turn: int
     call: int
@@ -182,7 +182,7 @@ class Woken(Message, frozen=True):
 
 @final
 class TurnRequested(RichMessage, frozen=True):
-    """A wish for a model call. need: the most it can use. digest: of the whole request, rolling.
+    """A request for a model call. need: the maximum it can use. digest: of the whole request, rolling.
 
     new: the seqs of the events whose content is in this request and was in none before; the content
     itself stands in those events and nowhere twice. after_ms: back-off before a retry.
@@ -278,7 +278,7 @@ class Delegate(RichMessage, frozen=True):
 
 @final
 class Wake(Message, frozen=True):
-    """A program's earliest deadline now, in milliseconds since 1970 UTC; None for none."""
+    """A program's earliest deadline now, in milliseconds since 1970 UTC; None if it has none."""
 
     until: int | None = None
     settled: Settled | None = None
@@ -286,7 +286,7 @@ class Wake(Message, frozen=True):
 
 @final
 class CancelTask(Message, frozen=True):
-    """A wish to end one delegation, that of the `Delegate` with this turn and call. Its end answers it."""
+    """A request to end the delegation of the `Delegate` with this turn and call. Its end answers it."""
 
     turn: int
     call: int

@@ -11,7 +11,7 @@ from callboard.actors.protocol.immutable import Value
 
 
 class Origin(Value, frozen=True):
-    """The maker of a message. To an equal origin its blocks go back as they came.
+    """The maker of a message. An equal origin gets its blocks back unchanged.
 
     adapter: the code that speaks to the service, and so the form of the blocks. provider: the service's name.
     endpoint: its address, without keys. model: the model's name there. An empty text means the usual one.

@@ -75,7 +75,7 @@ class ModelReplied(RichMessage, frozen=True):
 
 @final
 class CallTool(Message, frozen=True):
-    """A tool call. arguments: in the model's own bytes; the port checks them.
+    """A tool call. arguments: the model's own bytes, which the port checks.
 
     given: in a later round of the call, the input that it had asked for; None in the first.
     labels: of the agent that calls.
@@ -95,7 +95,7 @@ class CallTool(Message, frozen=True):
 
 @final
 class ToolStarted(Message, frozen=True):
-    """A tool with effect `write` is about to run. Until it returns, its effect is unknown."""
+    """A tool with the effect `write` is about to run. Until it returns, its effect is unknown."""
 
     turn: int
     call: int
@@ -193,7 +193,7 @@ class ApprovalGiven(RichMessage, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the call goes on: it runs, or its tool hears that a form was declined."""
+        """Return whether the call continues: it runs, or its tool learns that a form was declined."""
         return self.verdict == "approved" or (self.verdict == "denied" and self.round > 0)
 
 
@@ -210,7 +210,7 @@ class CancelCall(Message, frozen=True):
 
 @final
 class RequestCapacity(RichMessage, frozen=True):
-    """A wish for a place among the model calls of all sessions, for a model that the runtime limits.
+    """A request for a place among the model calls of all sessions, for a model that the runtime limits.
 
     need: what the call can use at most; its tokens are taken from the model's bucket.
     """
@@ -265,7 +265,7 @@ class SchemaChecked(Message, frozen=True):
 
 @final
 class MakeContext(RichMessage, frozen=True):
-    """A question: what do agents of this profile get to know, before the prompt of this delegation?
+    """A question: what context do agents of this profile get before the prompt of this delegation?
 
     parent, delegation: the agent that delegates, and the ordinal of its delegation's first agent. request:
     the seq of the `Delegate`; the parent's state as of that event is the material.

@@ -137,11 +137,11 @@ class Prices(Rates, frozen=True):
             raise ValueError(f"each PriceTier begins above more tokens than the last, not above {starts}")
 
     def rates_at(self, prompt_tokens: int) -> Rates:
-        """Return the prices of a call whose prompt has so many tokens."""
+        """Return the prices of a call whose prompt has this many tokens."""
         return self.reached(prompt_tokens)[-1] if self.tiers else self
 
     def reached(self, prompt_tokens: int) -> tuple[Rates, ...]:
-        """Return the prices that a call with a prompt of at most so many tokens can have."""
+        """Return the prices that a call with a prompt of at most this many tokens can have."""
         return (self, *(one for one in self.tiers if one.above_tokens < prompt_tokens))
 
 
@@ -182,7 +182,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
 
     @property
     def unpriced(self) -> str:
-        """Return the name of the first of these models without known prices; empty if all have some."""
+        """Return the name of the first of these models without known prices; empty if all have prices."""
         if self.is_program:
             return ""
         return next((one.name for one in self.all_specs if one.prices is None), "")

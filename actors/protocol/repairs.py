@@ -44,7 +44,7 @@ _SIGNED: Final = b'"provider_details"'
 
 
 class InputRules(NamedTuple):
-    """The known rules of a service for its own replies that go back.
+    """The known rules of a service for its own replies that are sent back.
 
     name: of a call, of name_chars_max characters at most. use_id: of a call. is_unique: no two calls of a
     conversation have the same. texts: the least that a text must hold. needs_signature: of reasoning.

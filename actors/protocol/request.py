@@ -49,7 +49,7 @@ class Messages(tuple[Json, ...]):
 
 
 class ModelRequest:
-    """A request to a model. Its parts are JSON in the form in which they are sent, and never change.
+    """A request to a model. Its parts are JSON as it is sent, and never change.
 
     address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
@@ -124,7 +124,7 @@ class ModelRequest:
         return len(self._history)
 
     def message(self, place: int) -> Json:
-        """Return one message, without the work that `messages` makes of a long conversation."""
+        """Return one message, without the cost of `messages` for a long conversation."""
         found = self._history.get(place)
         if found is None:
             raise IndexError(f"the conversation has no message {place}")
@@ -132,7 +132,7 @@ class ModelRequest:
 
     @property
     def plain(self) -> "ModelRequest":
-        """Return the request as an adapter gets it, to encode its parts or to send them.
+        """Return the request as an adapter gets it, with parts that can be encoded or sent.
 
         It is the request itself, but for the view that a policy is given, whose parts print as text.
         """

@@ -14,7 +14,7 @@ CacheUse: TypeAlias = Literal["", "hit", "miss"]
 
 
 class Metric(Value, frozen=True):
-    """A figure that a tool gives itself. Raises ValueError for a value that is no finite number."""
+    """A figure that a tool reports. Raises ValueError for a value that is not a finite number."""
 
     name: str
     value: float
@@ -27,7 +27,7 @@ class Metric(Value, frozen=True):
 
 
 class Telemetry(Part, frozen=True):
-    """The telemetry of one call. A number of None was not measured.
+    """The telemetry of one call. None stands for a number that was not measured.
 
     tool, version: as of its description. execution: the event of the call, as SESSION#SEQ.
     at_ms: its time, in milliseconds since 1970 UTC. latency_ms: from it to the answer.

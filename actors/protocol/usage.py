@@ -23,7 +23,7 @@ NOTHING = Need()
 
 
 class Usage(Value, frozen=True):
-    """The use of some model calls: tokens by kind, millionths of a US dollar, and the number of calls.
+    """The usage of model calls: tokens by kind, millionths of a US dollar, and the number of calls.
 
     unknown_calls counts calls whose use was not reported: those that were lost are charged their full
     reservation, those that came whole nothing.

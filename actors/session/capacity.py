@@ -30,7 +30,7 @@ MINUTE_MS: Final = 60_000
 
 
 class Capacity(Value, frozen=True, metaclass=NamedFields):
-    """The limits of a model over all sessions of a runtime. None for no limit.
+    """The limits of a model over all sessions of a runtime. None means no limit.
 
     calls: the calls in flight. tokens_per_minute: the size of the bucket, and the rate at which it fills.
 

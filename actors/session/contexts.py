@@ -23,7 +23,7 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 class ContextRequest:
-    """The view of an agent that delegates, for the function that makes the context of its sub-agent.
+    """The view of an agent that delegates, for the function that builds the context of its sub-agent.
 
     parent: its address. parent_profile: its profile's name. profile: the name of the sub-agent's profile.
     system: its system prompt, as JSON. messages: its conversation up to the reply that delegates, as JSON.

@@ -82,7 +82,7 @@ def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> in
     if as_json:
         emit_json({"id": wanted, "counted": is_first})
     if not is_first:
-        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+        talk(f"{wanted} has already been answered, has expired or is no longer wanted; nothing was changed")
     elif not was_live:
         session = safe_line(wanted.rpartition("#")[0])
         talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
@@ -206,7 +206,7 @@ def tell(session: str, address: str, text: str, log: str) -> int:
     try:
         turn = ask_owner(log, TellAgent(session, address, text), int)
     except NoOwner:
-        raise Failure(f"no process that owns {log} listens, so no agent can be told anything", 3) from None
+        raise Failure(f"no process that owns {log} listens, so no agent can be sent a message", 3) from None
     name = safe_line(address, 80)
     talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

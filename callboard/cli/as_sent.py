@@ -63,12 +63,13 @@ def _compared(recording: Recording, asked: ModelRequest, model: str) -> Compared
     if was is None:
         raise not_found(
             f"the log does not say what was sent for turn {asked.turn}, attempt {asked.attempt} of "
-            f"{asked.address}: the call has no answer, its request never left, or its model does not tell"
+            f"{asked.address}: the call has no answer, its request was never sent, or its model does not "
+            "report it"
         )
     try:
         writer = _model(model or asked.model.name)
         if not isinstance(writer, WritesBodies):
-            raise misused(f"the model {asked.model.name!r} does not tell what it sends")
+            raise misused(f"the model {asked.model.name!r} does not report what it sends")
         repairs = writer.repairs(asked) if isinstance(writer, RepairsReplies) else ()
         return Compared(was, writer.written(asked), level=asked.repair.level, repairs=repairs)
     except (CallboardError, click.ClickException) as error:
@@ -107,7 +108,7 @@ def _emit_body(compared: Compared) -> None:
     for line in _lines(compared):
         talk(line.plain)
     if compared.is_redacted:
-        talk("secrets were taken out of the body below, so it has another digest")
+        talk("secrets were removed from the body below, so its digest differs")
     if sys.stdout.isatty():
         emit(compared.was.body.decode())
     else:  # byte for byte, for `sha256sum`: nothing in a pipe steers a terminal

@@ -64,7 +64,7 @@ def _agents_now(recording: Recording, child: OfflineProcess, timeout_s: float) -
 
 def _late(timeout_s: float) -> Any:
     raise Failure(
-        f"the process of the agents ended, or was not done within {timeout_s:g} s (--timeout)", FAILED
+        f"the process of the agents ended, or did not finish within {timeout_s:g} s (--timeout)", FAILED
     )
 
 

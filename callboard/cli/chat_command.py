@@ -285,7 +285,7 @@ class ChatView:
         """Drop the text of a reply that failed. The part on the screen stays, marked."""
         if self.transcript.reset():
             self._end_line()
-            talk("[the reply broke off]")
+            talk("[the reply was cut off]")
 
     def draw(self) -> None:
         """Show new text, or the tree while a sub-agent works."""

@@ -109,7 +109,7 @@ def check_program(
       callboard check-program 2026 --with shop.py:host --json | jq '.runs[]'
     """
     is_sweep = unfinished or every
-    refuse_if(unfinished and every, "--all checks unfinished sessions, too: leave --unfinished out")
+    refuse_if(unfinished and every, "--all also checks unfinished sessions: leave --unfinished out")
     refuse_if(is_sweep and bool(session), "--all and --unfinished check many sessions: leave SESSION out")
     with open_reader(log) as reader, OfflineProcess(spec) as child:
         if not is_sweep:

@@ -85,10 +85,11 @@ def _difference(one: Difference, fold: Folding) -> list[Text]:
     if 0 in one.seqs:
         only = "first" if one.seqs[0] else "second"
         return [Text(f"  #{max(one.seqs)}  {where}: only in the {only}")]
+    first, second = fold.pair(_value(one.first), _value(one.second), _VALUE_CHARS)
     return [
         Text(f"  #{one.seqs[0]} / #{one.seqs[1]}  {where}: {fold.line(one.path, 200)}"),
-        Text(f"    - {fold.line(_value(one.first), _VALUE_CHARS)}", style="red"),
-        Text(f"    + {fold.line(_value(one.second), _VALUE_CHARS)}", style="green"),
+        Text(f"    - {first}", style="red"),
+        Text(f"    + {second}", style="green"),
     ]
 
 

@@ -19,6 +19,7 @@ LAST_MESSAGES: Final = 8
 BLOCK_LINES: Final = 20
 BLOCK_CHARS: Final = 2_000
 _SLACK: Final = 80  # a text that is longer by less than the line that says so is shown
+_BEFORE_CHARS = 40  # of two texts, before the place where they differ
 
 
 class Folding:
@@ -37,6 +38,16 @@ class Folding:
             return whole
         self._texts += 1
         return whole[: longest - 1] + "…"
+
+    def pair(self, one: str, other: str, longest: int) -> tuple[str, str]:
+        """Return two texts as safe lines of at most so many characters, from before where they differ."""
+        one, other = safe_line(one), safe_line(other)
+        ends = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+        same = next(ends, min(len(one), len(other)))
+        start = same - _BEFORE_CHARS if same > longest // 2 and not self.is_full else 0
+        cut = "…" if start else ""
+        self._texts += bool(start)
+        return self.line(cut + one[start:], longest), self.line(cut + other[start:], longest)
 
     def block(self, text: str) -> str:
         """Return the first lines of a text, and how much is left out."""

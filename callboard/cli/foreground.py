@@ -265,7 +265,7 @@ class Interrupts:
         if self.signal:
             self._leave(number)
         self.signal = number
-        talk(f"{self.lead}leaving, the work under way is recorded; press Ctrl-C again to leave at once")
+        talk(f"{self.lead}leaving; work in progress is recorded; press Ctrl-C again to leave at once")
         self._detaching = asyncio.ensure_future(self.session.detach())
 
     def how_to_go_on(self) -> str:

@@ -110,7 +110,7 @@ def _chosen(text: str, choices: Sequence[tuple[object, str]]) -> object:
             return value
     if text.isdecimal() and 0 < int(text) <= len(choices):
         return choices[int(text) - 1][0]
-    raise ValueError(f"choose a number from 1 to {len(choices)}, or one of the words")
+    raise ValueError(f"choose a number from 1 to {len(choices)}, or one of the choices")
 
 
 def _parsed(text: str, kind: str) -> object:

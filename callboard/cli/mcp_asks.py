@@ -132,7 +132,7 @@ class Asks:
         name, _, seq = ctx.request_state.rpartition("#")
         session = self._sessions.get(name)
         if session is None:
-            raise MisuseError(f"session {name!r:.100} does not run here any more; call wait with it")
+            raise MisuseError(f"session {name!r:.100} is no longer running here; call wait with it")
         self._settle(session, int(seq), ctx.input_responses or {})
         return session
 

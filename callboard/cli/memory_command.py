@@ -65,7 +65,7 @@ def _list_memories(sizes: dict[str, int], *, as_json: bool) -> None:
             table([(safe_line(name, 80), f"{n:,}") for name, n in sizes.items()], ("MEMORY", "ENTRIES"), (1,))
         )
     else:
-        talk("the file holds no entry")
+        talk("the file has no entries")
 
 
 def _list_entries(entries: list[MemoryEntry], *, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def _list_entries(entries: list[MemoryEntry], *, as_json: bool) -> None:
         ]
         emit_lines(table(cells, ("ID", "TIME", "BY", "LABELS", "TEXT")))
     else:
-        talk("no entry is like that")
+        talk("no entry matches")
 
 
 def _json(entry: MemoryEntry) -> dict[str, object]:

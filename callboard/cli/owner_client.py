@@ -53,7 +53,7 @@ def ask_owner(log: str, command: Command, kind: type[T]) -> T:
 def _talk(log: str, place: str, line: bytes) -> _Answered:
     """Send a line to the owner. Raises NoOwner if none is there, StoreFailed if it does not answer."""
     if not HAS_SOCKETS:
-        raise StoreFailed(f"this system has no sockets in files; ask the program that runs {log} itself")
+        raise StoreFailed(f"this system has no Unix sockets; ask the program that runs {log} itself")
     try:
         refuse_foreign(Path(place))
         return _asked(place, line)

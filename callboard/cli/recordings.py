@@ -97,7 +97,7 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
     """Return the session with this id, or the one whose id begins so; without an id, the newest."""
     rows = reader.sessions()
     if not rows:
-        raise not_found("the log holds no session yet; record one with `callboard run`")
+        raise not_found("the log has no sessions yet; record one with `callboard run`")
     if not wanted:
         return rows[0]
     found = [row for row in rows if row.session_id == wanted]

@@ -71,7 +71,7 @@ def request(
     show_request(asked, fold)
     fold.say()
     say_checked(is_checked=check)
-    talk(f"\nall of it, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
+    talk(f"\neverything, as JSON: callboard request {recording.session_id}#{seq} --json{log_flag()}")
 
 
 def show_request(asked: ModelRequest, fold: Folding) -> None:

@@ -67,9 +67,9 @@ def sessions(
     elif rows:
         _emit(rows, has_more=following is not None)
     elif status or tag or since:
-        talk("no session is like that; `callboard sessions` lists all")
+        talk("no session matches; `callboard sessions` lists all")
     else:
-        talk("the log holds no session yet; record one with `callboard run`")
+        talk("the log has no sessions yet; record one with `callboard run`")
 
 
 def _emit(rows: list[SessionRow], *, has_more: bool) -> None:

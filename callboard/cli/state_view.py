@@ -68,10 +68,11 @@ def change_lines(changes: Sequence[Change], fold: Folding) -> list[Text]:
 
 
 def _change(one: Change, fold: Folding) -> list[Text]:
+    before, after = fold.pair(_json_text(one.before), _json_text(one.after), _CHANGE_CHARS)
     return [
         Text(f"  {fold.line(one.path, 200)}", style="bold"),
-        Text(f"    - {fold.line(_json_text(one.before), _CHANGE_CHARS)}", style="red"),
-        Text(f"    + {fold.line(_json_text(one.after), _CHANGE_CHARS)}", style="green"),
+        Text(f"    - {before}", style="red"),
+        Text(f"    + {after}", style="green"),
     ]
 
 

@@ -82,7 +82,7 @@ class _Overview:
     title: str = ""
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         self.last = event.at
         self.failures.add(event)
         self.tools += isinstance(event.body, CallTool)

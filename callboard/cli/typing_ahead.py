@@ -80,6 +80,6 @@ class TypingAhead:
             talk(f"[{safe_line(str(error), 300)}]")
         except CallboardError:
             self.kept.append(line)
-            talk("[the host cannot hear this now; it is kept as the next prompt]")
+            talk("[the host cannot read this now; it is kept as the next prompt]")
         else:
             talk(f"[the host reads it in turn {turn}]")

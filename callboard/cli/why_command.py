@@ -76,7 +76,7 @@ def why(
     if label:
         _emit(f"the source of the label {label!r}", labelled, fold)
     if isinstance(found.event.body, ModelReplied):
-        talk(f"\nall that the model was asked: callboard request {recording.session_id}#{seq}{log_flag()}")
+        talk(f"\nthe whole request to the model: callboard request {recording.session_id}#{seq}{log_flag()}")
     fold.say()
     say_checked(is_checked=check)
 

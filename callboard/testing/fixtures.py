@@ -154,7 +154,7 @@ class Recordings:
         __tracebackhide__ = True
         if what.log is None:
             pytest.fail(
-                f"{file.name} is not written again, since a decision differs: its answers are to another "
+                f"{file.name} is not rewritten, because a decision differs: its answers are to another "
                 "conversation. Record the session again, and export it\n" + _told(what),
                 pytrace=False,
             )

@@ -135,7 +135,7 @@ class Scenario:
 
     @cached_property
     def remarks(self) -> list[str]:
-        """Return a line for each call of the policy that callboard's own tools refuse, of one run."""
+        """Return a line for each call of the policy in one run that callboard's own tools refuse."""
         return remarks_on(self.pure)
 
     def simulate(self, schedule: str = "", *, seed: int | str = 0) -> "Simulation":
@@ -163,7 +163,7 @@ class Scenario:
         keeps_going: bool = False,
         check: bool = True,
     ) -> "Exploration":
-        """Explore run after run until a rule is broken, or `runs` or `seconds` are over.
+        """Explore runs until a rule is broken, or `runs` or `seconds` are used up.
 
         scheduler: portfolio, random, pos, pct, delays, exhaustive. steps: of a run, before its faults are
         over; it has ten times as many to come to rest. keeps_going: do not stop at the first violation.
@@ -197,7 +197,7 @@ class Scenario:
 
 @dataclass(eq=False, repr=False)
 class Simulation:
-    """One run that is over. world: as it was at the end. schedule: of its moves."""
+    """One finished run. world: as it was at the end. schedule: of its moves."""
 
     scenario: Scenario
     world: SessionWorld
@@ -228,7 +228,7 @@ class Simulation:
 
     @cached_property
     def breaches(self) -> list[Breach]:
-        """Return the breaches of callboard's own rules; empty if every one holds."""
+        """Return the breaches of callboard's own rules; empty if all hold."""
         found = breaches_of(self.world)
         if self.world.is_at_rest:
             return found
@@ -253,7 +253,7 @@ class Simulation:
         return self.recording.verify()
 
     def save(self, path: str | Path, session_id: str = SESSION) -> None:
-        """Write it to a log file, which every `callboard` command opens. Raises StoreError."""
+        """Write it to a log file, which every `callboard` command can open. Raises StoreError."""
         store(open_log(path), self.world.log, session_id, SESSION)
 
     def lines(self, width: int = 80) -> list[str]:

@@ -18,7 +18,9 @@ from callboard.actors.protocol.errors import MisuseError, ToolError
 from callboard.actors.protocol.profiles import Approval
 
 if not hasattr(os, "killpg"):
-    raise ImportError("the shell tool needs process groups, which this system has not: use Linux or macOS")
+    raise ImportError(
+        "the shell tool needs process groups, which this system does not have: use Linux or macOS"
+    )
 
 from callboard.runtime.shell.process import FLOOD, Command, End, Finished, run
 from callboard.runtime.tools.context import ToolContext

@@ -2,10 +2,12 @@
 
 Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
 loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
-models, words that were not heard, late reports, lost cache prefixes, answers above their need, cut answers.
-Guesses, which a finding marks: words that came too late, reads before another's write, empty values after an
-error, bad news without a word of it, effects that were repeated, reports that differ from their siblings' or
-were not used, tools that always say the same.
+models, words that were not heard, late reports, lost cache prefixes, answers above their need, cut and empty
+answers.
+Guesses, which a finding marks: words that came too late, reads before another's write, files that a sibling
+overwrote, ids with a slip, denied work that was done another way, empty values after an error, bad news
+without a word of it, questions without an answer, effects that were repeated, also after a timeout, reports
+that differ from their siblings' or were not used, tools that always say the same.
 
 `causes` tells each cause once.
 """
@@ -14,9 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, get_args
 
 from callboard.actors.protocol.events import Event
+from callboard.replay.diagnosis.asked_back import AskedBack
 from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
 from callboard.replay.diagnosis.causes import each_once
+from callboard.replay.diagnosis.copied_ids import CopiedIds
 from callboard.replay.diagnosis.defaulted import Defaulted
+from callboard.replay.diagnosis.empty_answers import EmptyAnswers
 from callboard.replay.diagnosis.ends import (
     CutAnswers,
     FailedAsks,
@@ -30,10 +35,13 @@ from callboard.replay.diagnosis.finding import Check, Finding, FindingKind, Take
 from callboard.replay.diagnosis.loops import Loops, SameAnswers
 from callboard.replay.diagnosis.models import OtherModels
 from callboard.replay.diagnosis.needs import AboveNeed
+from callboard.replay.diagnosis.other_ways import OtherWays
 from callboard.replay.diagnosis.outliers import Outliers
+from callboard.replay.diagnosis.overwrites import Overwrites
 from callboard.replay.diagnosis.people import ChangedApprovals, LateWords
 from callboard.replay.diagnosis.refusals import MadeCalls, refusals
 from callboard.replay.diagnosis.retries import Retries
+from callboard.replay.diagnosis.sent_again import SentAgain
 from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
 from callboard.replay.diagnosis.untold import RepeatedEffects, UntoldErrors
@@ -57,10 +65,16 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     LostCache,
     AboveNeed,
     CutAnswers,
+    EmptyAnswers,
+    OtherWays,
+    CopiedIds,
+    Overwrites,
     LateWords,
     StaleReads,
     Defaulted,
     UntoldErrors,
+    AskedBack,
+    SentAgain,
     RepeatedEffects,
     Outliers,
     UnusedReports,
@@ -81,6 +95,7 @@ class Diagnosis:
         self.suspects = Suspects()
         of_calls = [check for check in self._checks if isinstance(check, CallCheck)]
         self._made = MadeCalls(next(check for check in of_calls if isinstance(check, Loops)))
+        self._other_ways = next(check for check in of_calls if isinstance(check, OtherWays))
         self._takers: list[Taker] = [ToolCalls(of_calls), *self._checks, self._made, self.suspects]
 
     def takers(self, kind: str) -> list[Taker]:
@@ -88,14 +103,16 @@ class Diagnosis:
         return [taker for taker in self._takers if kind in taker.kinds]
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         for check in self.takers(event.kind):
             check.take(event)
 
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
-        found += refusals(refused, self._made)
+        ways = self._other_ways.after(refused)
+        found += [finding for _, finding in ways]
+        found += refusals([one for one in refused if (one.agent, one.tool) not in dict(ways)], self._made)
         return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 

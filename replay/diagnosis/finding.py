@@ -12,6 +12,7 @@ FindingKind: TypeAlias = Literal[
     "refused_call",
     "loop",
     "retried",
+    "sent_again",
     "in_doubt",
     "repeated_error",
     "changed_approval",
@@ -22,10 +23,15 @@ FindingKind: TypeAlias = Literal[
     "lost_cache",
     "above_need",
     "cut_answer",
+    "empty_answer",
+    "other_way",
+    "wrong_id",
+    "overwritten",
     "late_word",
     "stale_read",
     "defaulted",
     "untold_error",
+    "asked_back",
     "repeated_effect",
     "outlier",
     "unused_report",
@@ -36,7 +42,15 @@ FindingKind: TypeAlias = Literal[
 MAYBE: frozenset[FindingKind] = frozenset(
     {
         *("late_word", "stale_read", "defaulted", "untold_error", "repeated_effect", "outlier"),
-        *("unused_report", "same_answers"),
+        *(
+            "unused_report",
+            "same_answers",
+            "sent_again",
+            "other_way",
+            "wrong_id",
+            "overwritten",
+            "asked_back",
+        ),
     }
 )
 """The kinds that are guesses. All others are facts."""
@@ -74,7 +88,7 @@ class Taker(Protocol):
     kinds: ClassVar[frozenset[str]]
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
 
 
 class Check(Taker, Protocol):

@@ -59,7 +59,7 @@ class StaleReads(CallCheck):
         new, self._new = self._new, []
         for call, seq in new:
             if call.agent not in self._ended:
-                for resource in _resources(call.arguments):
+                for resource in resources(call.arguments):
                     self._touch(call, resource, seq)
 
     def _touch(self, call: ToolCall, resource: _Resource, seq: int) -> None:
@@ -93,7 +93,8 @@ class StaleReads(CallCheck):
         yield from self._found
 
 
-def _resources(arguments: bytes) -> tuple[_Resource, ...]:
+def resources(arguments: bytes) -> tuple[_Resource, ...]:
+    """Return the texts among a call's arguments that may name a thing, with the names of their fields."""
     value = msgspec.json.decode(arguments)
     if not isinstance(value, dict):
         return ()

@@ -1,7 +1,9 @@
 """Guesses about bad news that got lost: an agent ended well after it, and its answer tells of none.
 
-Bad news is an error that was the last result of a tool, or a report that counts failures. Words that may tell
-of it are taken for telling: a guess that is wrong costs more than one that is missing.
+Bad news is an error that was the last result of a tool, or a report that counts failures. An answer tells of
+it by a word or a number that is new in the error, in any language, or by words of trouble, of which the
+commonest of some languages are known. Words that may tell are taken for telling: a guess that is wrong costs
+more than one that is missing.
 """
 
 import re
@@ -22,6 +24,11 @@ _TELLS: Final = re.compile(
     r"(?i)err|fail|unavail|\b(?:not|no|none|nothing|un\w+able|without|but|however|sorry)\b|n't|cannot|missing"
     r"|time-?d? ?out|unknown|problem|issue|reject|refus|deni|broke|wrong|bug|warn|\?"
 )
+_TELLS_ELSEWHERE: Final = re.compile(
+    r"(?i)\b(?:nicht|kein\w*|leider|nein|pas|aucun\w*|impossible|n[ãa]o|sin|ning[uú]n\w*|niet|geen|non|nie)\b|fehl"
+    r"|[ée]chou|erro|fallo|ошиб|не\b|нет|不|没|沒|無|错|錯|ない|ません|エラー|않|없"
+)
+_TOKEN: Final = re.compile(r"[^\W\d_]{4,}|\d{2,}")
 _COUNT: Final = re.compile(r"(?i)\b(?:fail(?:ed|ures?)|errors?)$")
 
 
@@ -32,13 +39,15 @@ class UntoldErrors(CallCheck):
     results: ClassVar = "errors"
 
     def __init__(self) -> None:
-        self._news: dict[str, str] = {}
+        self._news: dict[str, tuple[str, frozenset[str]]] = {}
         self._found: list[Finding] = []
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in a result: one that is not an error is the way out of those before it."""
         if result.status == "error":
-            self._news[call.agent] = f"{call.tool} had given it an error ({result.seq})"
+            asked = _tokens(f"{call.tool} {call.arguments.decode()}")
+            new = _tokens(result.output.decode("utf-8", "replace")) - asked
+            self._news[call.agent] = f"{call.tool} had given it an error ({result.seq})", new
         else:
             self._news.pop(call.agent, None)
 
@@ -52,9 +61,9 @@ class UntoldErrors(CallCheck):
             self._end(event, body, HOST)
 
     def _end(self, event: Event, body: DelegationEnded | AskEnded, agent: str) -> None:
-        news = self._news.pop(agent, "")
+        news, new = self._news.pop(agent, ("", frozenset()))
         said = f"{body.text} {bytes(body.value).decode()}"
-        if news and STATUS[body.kind] == "ok" and not _TELLS.search(said):
+        if news and STATUS[body.kind] == "ok" and not _is_told(said, new):
             says = f"{agent} ended well after {news}, and its answer has no word of that"
             command = f"events {{session}} --grouped --actor {agent}"
             self._found.append(Finding("untold_error", event.seq, agent, says, command, (agent,)))
@@ -62,18 +71,30 @@ class UntoldErrors(CallCheck):
     def _report(self, event: Event, agent: str) -> None:
         """Take in what a report means for the parent: failures, or that the work is done after all."""
         bad = [
-            f"{path.removeprefix('.')} = {leaf}"
+            (f"{path.removeprefix('.')} = {leaf}", str(leaf))
             for path, leaf in leaves(reported(event), "")
             if isinstance(leaf, int) and leaf > 0 and _COUNT.search(path)
         ]
         if bad:
-            self._news[event.recipient] = f"{agent} had reported {bad[0]:.80} ({event.seq})"
+            counts = frozenset(count for _, count in bad)
+            self._news[event.recipient] = f"{agent} had reported {bad[0][0]:.80} ({event.seq})", counts
         else:
             self._news.pop(event.recipient, None)
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
         yield from self._found
+
+
+def _tokens(text: str) -> frozenset[str]:
+    return frozenset(_TOKEN.findall(text.casefold()))
+
+
+def _is_told(said: str, new: frozenset[str]) -> bool:
+    """Return whether an answer may tell of bad news. new: the words and numbers that only the news have."""
+    if _TELLS.search(said) or _TELLS_ELSEWHERE.search(said):
+        return True
+    return not new.isdisjoint((*_tokens(said), *re.findall(r"\d+", said)))
 
 
 class RepeatedEffects(CallCheck):

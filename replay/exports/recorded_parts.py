@@ -92,7 +92,7 @@ class _Reader:
         self._moments: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         body = event.body
         self._programs.take(event)
         match body:
@@ -153,7 +153,7 @@ class _Reader:
     def found(self) -> RecordedParts:
         """Return the parts. Raises MisuseError for a session without an ask."""
         if self._opened is None or not self._said[Ask]:
-            raise MisuseError(f"session {self._session_id} has no ask: there is nothing to explore")
+            raise MisuseError(f"session {self._session_id} has no ask, so there is nothing to explore")
         return RecordedParts(
             self._opened,
             self._said[Ask],

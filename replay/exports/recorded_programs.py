@@ -44,7 +44,7 @@ class RecordedPrograms:
         self._heard: dict[str, list[str]] = {}
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         body = event.body
         match body:
             case Begin():

@@ -32,8 +32,9 @@ Progress = Callable[[str, int, int], object]
 
 @dataclass(frozen=True)
 class Job:
-    """The sessions to export. is_all: they are all that the log has. is_parsed: bodies as objects.
+    """The sessions to export. is_all: they are all that the log has.
 
+    is_parsed: bodies as objects instead of text (`jsonl`), so that digests cannot be computed from the file.
     agent: `module:agent`, with whose agents a test replays the session; empty for the recorded ones.
     has_content: the spans of OTLP have the texts of models and tools.
     """

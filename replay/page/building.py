@@ -26,7 +26,7 @@ EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
 
 _NAMES: Final = (
-    "data states copies words beside held why search elements json edits images blocks delegations "
+    "data states copies words beside delegations held why search elements json edits images blocks "
     "markdown summary conversation notes tree list pairs differences lanes detail frame follow main"
 )
 MODULES: Final = tuple(f"{name}.js" for name in _NAMES.split())

@@ -25,6 +25,7 @@ from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
+from callboard.replay.page.cutting import TEXT_CHARS_MAX, Cutting
 from callboard.replay.reading import Source
 from callboard.replay.refused_calls import RefusedCall
 from callboard.replay.titles import title_in
@@ -39,15 +40,13 @@ FORMAT: Final = 1
 _SHARED_BYTES: Final = 64
 """Strings and values from this length on are written once."""
 
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-# A long string, and all before it that stays as it is: short strings, and names, which have a colon behind.
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# A long string or name, which has a colon behind it, and all before it that stays as it is: short strings.
 # It always matches from where the last one ended, so never from within a string.
 _TOKEN: Final = re.compile(
-    rb'((?:[^"]++|"(?!~)[^"\\]{,%d}+"|%s\s*+:)*+)(%s)?'
-    % (_SHARED_BYTES - 3, _STRING.pattern, _STRING.pattern),
+    rb'((?:[^"]++|"(?!~)[^"\\]{,%d}+")*+)(?:(%s)(\s*+:)?+)?' % (_SHARED_BYTES - 3, _STRING.pattern),
     re.DOTALL,
 )
-_SPACE: Final = re.compile(rb"[\t\n\r]")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -61,14 +60,15 @@ class SessionLines:
         self._known = known
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
-        self._shared = Shared()
+        self._cutting = Cutting()
+        self._shared = Shared(self._cutting)
         self._title = ""
 
     def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
         """Take an event in. Yield its line, and the lines of the changes that are known now."""
-        body = row.body if not _SPACE.search(row.body) else msgspec.json.format(row.body, indent=-1)
+        body = row.body if not _has_space(row.body) else msgspec.json.format(row.body, indent=-1)
         if row.seq > self._known:
-            yield body
+            yield self._cutting.body(row.seq, body)
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
@@ -106,6 +106,7 @@ class SessionLines:
                 "kind": row.kind,
                 "status": row.status,
                 "diverged": self._changes.diverged,
+                "cut": self._cutting.cut,
                 **self._columns.plain(since),
                 **extra,
                 "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
@@ -153,9 +154,10 @@ class PageLines:
 
 
 class Shared:
-    """The strings of bodies and the values that changes hold again."""
+    """The strings of bodies and the values that changes hold again. cutting: of the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, cutting: Cutting) -> None:
+        self._cutting = cutting
         self._strings: dict[bytes, str] = {}
         self._values: dict[bytes, int] = {}
 
@@ -171,19 +173,21 @@ class Shared:
         """Yield the line of a change, after those of the values that are new in it."""
         written = []
         for path, value in change.values.items():
-            text, fresh = self._shortened(value)
+            text, fresh = self._shortened(change.seq, value)
             if fresh:
                 yield fresh
             written.append(b'"%s":%s' % (path.encode(), text))
         dropped = b"," + _encode(change.dropped) if change.dropped else b""
         yield b"[%d,{%s}%s]" % (change.seq, b",".join(written), dropped)
 
-    def _shortened(self, value: bytes) -> tuple[bytes, bytes]:
+    def _shortened(self, seq: int, value: bytes) -> tuple[bytes, bytes]:
         """Return a value in its short form, and the line of a shared value if it is the first use of it."""
-        if _SPACE.search(value):
+        if _has_space(value):
             value = msgspec.json.format(value, indent=-1)
         if len(value) >= _SHARED_BYTES or b'"~' in value:
             value = _TOKEN.sub(self._token, value)
+            if self._cutting.is_over and len(value) > TEXT_CHARS_MAX:
+                value = self._cutting.short(seq, value)
         if len(value) < _SHARED_BYTES:
             return value, b""
         key, number = _key(value), len(self._values)
@@ -191,10 +195,16 @@ class Shared:
         return b'"~p%d"' % known, b"=" + value if known == number else b""
 
     def _token(self, found: "re.Match[bytes]") -> bytes:
-        before, text = found.groups(b"")
+        before, text, colon = found.groups(b"")
+        if colon:
+            return found[0]
         if len(text) >= _SHARED_BYTES and (place := self._strings.get(_key(text))):
             return b'%s"%s"' % (before, place.encode())
         return b'%s"~%s' % (before, text[1:]) if text.startswith(b'"~') else before + text
+
+
+def _has_space(text: bytes) -> bool:
+    return b"\n" in text or b"\t" in text or b"\r" in text
 
 
 def _key(text: bytes) -> bytes:

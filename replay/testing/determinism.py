@@ -39,7 +39,7 @@ HASH_SEED = "PYTHONHASHSEED"
 
 
 class Nondeterminism(CallboardError):
-    """Two processes made the same run, and came to different states.
+    """Two processes made the same run but reached different states.
 
     actor: whose state or message it is. step, label: the move after which they differ; step 0 is the start.
     field: the first difference, as a path; here, there: its two values, as JSON. schedule: the run, as text.

@@ -51,7 +51,7 @@ LATE_S = 1.0
 
 
 class Counterexample(Shrunk, frozen=True, kw_only=True):
-    """A run that breaks a rule, made small.
+    """A run that breaks a rule, made as small as possible.
 
     steps: of the small run. found: the run as it was found. run: its number, from 1. scheduler: that picked
     it. conditions: the choice for the whole run, in words: the fault mix of a session.

@@ -86,7 +86,7 @@ class Always(_Rule):
 
 
 class AtRest(_Rule):
-    """`holds(world)` when nothing more is going to happen."""
+    """`holds(world)` once nothing more can happen."""
 
     at_rest = _Rule._violation
 

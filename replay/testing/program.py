@@ -43,7 +43,7 @@ class Actor(NamedTuple, Generic[S, M]):
 
 
 class Send(NamedTuple):
-    """A message that is under way when a run starts."""
+    """A message that is in transit when a run starts."""
 
     sender: str
     recipient: str
@@ -51,7 +51,7 @@ class Send(NamedTuple):
 
 
 class Program:
-    """Actors, the messages under way at the start, and the order of delivery. It never changes.
+    """Actors, the messages in transit at the start, and the order of delivery. It never changes.
 
     inbox: "channel": messages from one sender to one recipient stay in order, all others race; a channel is a
     strand ("alice>bob"). "actor": a recipient has one inbox in the order of posting, as in a session, and
@@ -84,7 +84,7 @@ class Program:
         return ProgramWorld(self)
 
     def wake(self, name: str, message: object, kind: MoveKind) -> Move:
-        """Return the move by which an actor gets a message from itself."""
+        """Return the move with which an actor gets a message from itself."""
         found = self._wakes.get((name, message))
         if found is None:
             strand = f"{name} wakes {describe(message)}"

@@ -38,7 +38,7 @@ class ScheduleMisfit(MisuseError):
     def __init__(self, at: int, wanted: str, offered: Sequence[Move]) -> None:
         there = ", ".join(move.strand for move in offered) or "nothing"
         super().__init__(
-            f"the schedule fits no longer at step {at}: wanted {wanted}, there is {there}. The code has "
+            f"the schedule no longer fits at step {at}: wanted {wanted}, there is {there}. The code has "
             "changed since it was recorded: explore again, or go back to the code that it was recorded with"
         )
         self.at = at

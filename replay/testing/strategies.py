@@ -1,4 +1,4 @@
-"""Hypothesis strategies for sessions: agents, limits, replies, words for agents, faults and orders.
+"""Hypothesis strategies for sessions: agents, limits, replies, messages, faults and orders.
 
 @given(delegation_plans(), fault_plans(), orders())
 def test_no_session_breaks_a_rule(plan, wrong, order):

@@ -61,9 +61,7 @@ class ControlServer:
         if not isinstance(log, Announcing):
             return
         if not HAS_SOCKETS:
-            logger.info(
-                "this system has no sockets in files; `callboard approvals` cannot reach this process"
-            )
+            logger.info("this system has no Unix sockets; `callboard approvals` cannot reach this process")
             return
         try:
             made, place = bound_socket(log.owned_path)

@@ -67,7 +67,7 @@ class Files:
 
     @property
     def area(self) -> FileArea:
-        """Return the part of the folder that may be reached, as it stands in the log."""
+        """Return the part of the folder that may be used, as in the log."""
         return self._area
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Files:
         return f"Files(name={area.name!r}, read={list(area.read)}, write={list(area.write)})"
 
     def narrowed(self, read: Sequence[str] = ALL, write: Sequence[str] = ALL) -> "Files":
-        """Return the same folder with no more than these prefixes. It never allows what this one does not."""
+        """Return the same folder, limited to these prefixes. It never allows more than this one."""
         return _Part(self, narrowed(self.area, read, write))
 
     def fileno(self) -> int:
@@ -98,7 +98,7 @@ class Files:
             raise refused(name, error) from None
 
     def read_text(self, path: str, *, max_bytes: int = READ_BYTES_MAX) -> str:
-        """Read a text file. Raises FileError, also for bytes that are not text."""
+        """Read a text file. Raises FileError, even for bytes that are not text."""
         return self.read(path, max_bytes=max_bytes).text
 
     def read(self, path: str, *, max_bytes: int = READ_BYTES_MAX) -> Text:
@@ -106,7 +106,7 @@ class Files:
         return decoded(self.read_bytes(path, max_bytes=max_bytes), relative(path))
 
     def entries(self, path: str = ".") -> list[Entry]:
-        """List a folder in the order of names: the entries that may be read, or lead to them."""
+        """List a folder by name: the entries that may be read, or that lead to readable ones."""
         name = relative(path)
         allowed = self.area.read
         if not leads_to(allowed, name):
@@ -130,7 +130,7 @@ class Files:
     # --- writing ------------------------------------------------------------------
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file, whole or not at all, and make the folders above it. Raises FileError."""
+        """Write a file, whole or not at all, and create the folders above it. Raises FileError."""
         name = relative(path)
         self.check_write(name)
         if len(data) > WRITE_BYTES_MAX:

@@ -17,7 +17,7 @@ def relative(path: str) -> str:
     _check(path)
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise FileError(f"{shown(path)}: a path holds no `..`; write it from the root", "bad_path")
+        raise FileError(f"{shown(path)}: a path may not contain `..`; write it from the root", "bad_path")
     return "/".join(parts) or "."
 
 
@@ -27,7 +27,7 @@ def _check(path: object) -> None:
     if len(path) > PATH_CHARS_MAX:
         raise FileError(f"the path has {len(path):,} characters, more than {PATH_CHARS_MAX:,}", "bad_path")
     if "\0" in path:
-        raise FileError(f"{shown(path)}: a path holds no NUL", "bad_path")
+        raise FileError(f"{shown(path)}: a path may not contain NUL", "bad_path")
     if path.startswith("/"):
         raise FileError(f"{shown(path)}: paths are relative to the root; leave out the first /", "bad_path")
     try:

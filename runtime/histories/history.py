@@ -32,7 +32,7 @@ _LOG = logging.getLogger("callboard.histories")
 
 
 class History:
-    """A conversation in any usual shape, as the beginning of a sub-agent's own.
+    """A conversation in any common format, as the beginning of a sub-agent's own.
 
     given: the messages, oldest first: dicts, objects of an SDK, or JSON in any spelling, in the shapes of the
         Messages API, Chat Completions or the Responses API; or the JSON of them all, as a list or in lines.
@@ -76,12 +76,12 @@ class History:
 
     @property
     def messages(self) -> tuple[Json, ...]:
-        """Return the messages in the shape of the Messages API, each with its own JSON."""
+        """Return the messages in the format of the Messages API, each with its own JSON."""
         return self.handed.messages
 
     @property
     def makers(self) -> Makers:
-        """Return the makers of the assistant messages: the origin of those from a place on."""
+        """Return the makers of the assistant messages: place -> the origin from there on."""
         return self.handed.makers
 
     @property

@@ -72,7 +72,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214: in the upper half of th
 def place_of_url(url: httpx2.URL) -> Place:
     """Return the place of a URL. Raises HttpError for a URL with more than one reading."""
     if url.userinfo:
-        raise HttpError("an address holds no user and no password; use headers=", "bad_url")
+        raise HttpError("an address may not contain a user or a password; use headers=", "bad_url")
     if url.scheme not in _PORTS:
         raise HttpError(f"{url.scheme[:20]!r} is not a scheme of an address; use http or https", "bad_url")
     host = url.raw_host.decode("ascii", "replace").lower()
@@ -100,7 +100,7 @@ def url_of(text: object) -> httpx2.URL:
         raise HttpError(f"an address is a text of up to {URL_CHARS_MAX:,} characters", "bad_url")
     # Browsers and libraries read these characters in different ways, or drop them.
     if not text.isprintable() or " " in text or "\\" in text:
-        raise HttpError("an address holds no space, no backslash and no control character", "bad_url")
+        raise HttpError("an address may not contain a space, a backslash or a control character", "bad_url")
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError) as error:

@@ -45,13 +45,15 @@ class Http:
     ) -> None:
         self.private = _networks(private)
         if max_bytes <= 0 or timeout_s <= 0 or max_redirects < 0:
-            raise MisuseError("max_bytes and timeout_s are above 0, and max_redirects is not below it")
+            raise MisuseError(
+                "max_bytes and timeout_s must be above 0, and max_redirects must not be negative"
+            )
         self.max_bytes, self.timeout_s, self.max_redirects = max_bytes, timeout_s, max_redirects
         self._verify = verify
         self.resolver: Resolver = resolver or resolved_by_system
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return the one TLS context of all requests; blocks for some 20 ms when it is made."""
+        """Return the one TLS context of all requests; creating it blocks for some 20 ms."""
         # Not for each request: it reads all certificates. Two threads may make two, and one is kept.
         if self._verify is None:
             import httpx2  # of an extra

@@ -102,7 +102,7 @@ def cipher_of(description: str, key: bytes | None, where: str) -> Cipher | None:
         )
     if key is None:
         raise WrongKey(
-            f"{where} is encrypted: give the key that it was made with (encryption_key=..., or "
+            f"{where} is encrypted: pass the key with which it was created (encryption_key=..., or "
             f"--encryption-key-file); without it its sessions cannot be read"
         )
     try:
@@ -110,7 +110,7 @@ def cipher_of(description: str, key: bytes | None, where: str) -> Cipher | None:
     except ValueError:
         raise CorruptLog(f"{where} is damaged: its encryption has no valid salt; restore a copy") from None
     if cipher.description != description:
-        raise WrongKey(f"{where} was encrypted with another key; give that one: no other opens it")
+        raise WrongKey(f"{where} was encrypted with another key; pass that one, because no other opens it")
     return cipher
 
 

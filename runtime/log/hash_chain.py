@@ -174,7 +174,7 @@ class HashChain:
             return
         if kept:
             other = "another" if self.key_check else "a"
-            raise WrongKey(f"{where} was made with {other} digest key; give that key")
+            raise WrongKey(f"{where} was created with {other} digest key; pass that key")
         raise WrongKey(
             f"{where} says that it was made without a digest key; leave the key out. If it was made with "
             f"one, the log was rewritten"

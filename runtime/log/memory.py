@@ -259,7 +259,7 @@ class MemoryReader(LogReader):
         self._log = log
 
     def close(self) -> None:
-        """Do nothing: a reader in memory holds no file."""
+        """Do nothing, because a reader in memory holds no file."""
 
     def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         rows = [session.row for session in list(self._log._sessions.values()) if not session.is_hidden]

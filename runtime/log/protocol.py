@@ -28,7 +28,7 @@ GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is 
 
 
 class Head(NamedTuple):
-    """The end of a session: the last seq (0: empty) and its digest (of an empty one: its origin)."""
+    """The end of a session: the last seq (0: empty) and its digest (for an empty one: its origin)."""
 
     seq: int
     digest: bytes
@@ -149,7 +149,7 @@ class EventLog(Protocol):
         return 0
 
     async def set_waiting(self, session_id: str, since_ms: int) -> None:
-        """Note since when a session waits for its code, 0 for not any more.
+        """Record since when a session waits for its code; 0 if it no longer waits.
 
         It is a note beside the log for those who list sessions, and no event: it fences no owner. A log need
         not keep it. Raises SessionNotFound.
@@ -173,13 +173,13 @@ class EventLog(Protocol):
         """
 
     async def vacuum(self, pages: int | None) -> int:
-        """Give up to `pages` free pages back to the file system. Return the number of those left.
+        """Return up to `pages` free pages to the file system. Return the number of those left.
 
         pages: None rewrites the whole log in its smallest form, during which no event can be stored.
         """
 
     def size_bytes(self) -> int:
-        """Return the size of the log in bytes, that of events which are not written back included."""
+        """Return the size of the log in bytes, including events that are not checkpointed yet."""
 
     async def close(self) -> None:
         """Give up ownership. Acknowledged events stay."""

@@ -33,7 +33,7 @@ from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.plain_values import PlainValues
 
 SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
-"""`open`: no ask is under way. `unfinished`: an ask has no outcome. `closed`: nothing is left to be done."""
+"""`open`: no ask is running. `unfinished`: an ask has no outcome. `closed`: nothing is left to do."""
 
 STATUSES: Final[tuple[SessionStatus, ...]] = ("open", "unfinished", "closed")
 HIDDEN: Final = "hidden"
@@ -100,7 +100,7 @@ class SessionQuery(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Return creation time and number of the last row before; None from the start. Raises MisuseError."""
+        """Return creation time and number of the last row before; None at first. Raises MisuseError."""
         if not self.after:
             return None
         found = _CURSOR.fullmatch(self.after)

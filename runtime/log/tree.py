@@ -117,7 +117,7 @@ class Tree:
         self._words: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
-        """Take the next event in."""
+        """Add the next event."""
         self.last_at = event.at
         # First: a request for a turn settles the one before it, and has a need of its own.
         settled = getattr(event.body, "settled", None)

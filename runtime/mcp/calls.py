@@ -127,9 +127,9 @@ class Caller:
             return
         self._live.changed(place)
         if now is None:
-            raise ToolError(f"{self._spec.name} changed: {self._name} does not list it any more; look again")
+            raise ToolError(f"{self._spec.name} changed: {self._name} no longer lists it; look again")
         raise ToolError(
-            f"{self._spec.name} changed: {self._name} takes other arguments now than were described; the "
+            f"{self._spec.name} changed: {self._name} now takes other arguments than were described; the "
             "call was not sent. Look again for what the tools do now, or go on without it"
         )
 
@@ -184,7 +184,7 @@ class Caller:
         except (Unreadable, ValidationError) as error:
             why = str(error) if isinstance(error, Unreadable) else describe(error)
             raise ToolError(
-                f"{self._name} answered, and the answer cannot be read: {why}; the call was made, and is not "
+                f"{self._name} answered, but the answer cannot be read: {why}; the call was made and is not "
                 "sent again"
             ) from error
 

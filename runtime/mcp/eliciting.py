@@ -51,7 +51,7 @@ def input_needed(server: str, elicits: bool, result: types.InputRequiredResult) 
     """Return the wish of a call for input. Raises ToolError where it is refused."""
     if not elicits:
         raise ToolError(
-            f"{server} asks a person for input before it goes on, which MCPServer(elicit=True) allows"
+            f"{server} asks a person for input before it continues, which MCPServer(elicit=True) allows"
         )
     text = f"{server} asked a person for input, and the call did not go on"
     forms = _forms(server, result.input_requests or {})

@@ -81,7 +81,7 @@ class MemoryAccess:
         return entry_id
 
     def recall(self, query: str = "", *, memory: str = SHARED, limit: int = 10) -> list[MemoryEntry]:
-        """Return the entries that fit a query, best first; the newest ones for a query without words.
+        """Return the entries that match a query, best first; the newest ones for a query without words.
 
         The agent of this call has the labels of all entries that are returned. limit: 1 to 50 entries.
         Raises as `remember` does.
@@ -125,7 +125,7 @@ def _checked(found: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     """Return what a store gave as a list. Raises MemoryFailed for anything but entries."""
     entries = list(found)
     if not all(isinstance(one, MemoryEntry) for one in entries):
-        raise MemoryFailed("the memory returned something else than entries", "failed")
+        raise MemoryFailed("the memory returned something other than entries", "failed")
     _check_labels(united(*(one.labels for one in entries)))
     return entries
 

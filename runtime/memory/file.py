@@ -133,11 +133,11 @@ def _is_own(connection: sqlite3.Connection) -> bool:
     if not found and not application:
         return False
     if application != APPLICATION_ID:
-        raise MemoryFailed("the memory's file is another program's; name another file", "foreign")
+        raise MemoryFailed("the memory's file belongs to another program; name another file", "foreign")
     _refuse_newer(connection.execute("PRAGMA user_version").fetchone()[0])
     if found != _own_objects():  # a trigger or a view of a stranger, or a table that is gone
         raise MemoryFailed(
-            "the memory's file has other tables than callboard made; restore a copy", "damaged"
+            "the memory's file has tables that callboard did not create; restore a copy", "damaged"
         )
     return True
 

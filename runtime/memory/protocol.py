@@ -41,11 +41,11 @@ class Memory(Protocol):
     """
 
     def remember(self, memory: str, entry: MemoryEntry) -> None:
-        """Keep an entry. One whose id the memory has already stays as it is: a call may run twice."""
+        """Store an entry, unless the memory already has its id, because a call may run twice."""
         ...
 
     def recall(self, memory: str, query: str, limit: int) -> Sequence[MemoryEntry]:
-        """Return the entries that fit a query, best first; the newest ones for a query without words."""
+        """Return the entries that match a query, best first; the newest ones for a query without words."""
         ...
 
     def forget(self, memory: str, entry_id: str) -> bool:

@@ -27,7 +27,7 @@ _COLUMNS: Final = "e.id, e.text, e.labels, e.by, e.session_id, e.at"
 
 
 class SQLiteMemory:
-    """A memory in a file of its own. Every process and thread may use it at once.
+    """A memory in a file. Any number of processes and threads may use it at once.
 
     path: of the file; it is made when something is remembered or looked for. entries_max: of each memory.
     bytes_max: of the file. wait_s: seconds to wait while another process writes.
@@ -54,7 +54,7 @@ class SQLiteMemory:
         return f"SQLiteMemory({str(self.path)!r})"
 
     def remember(self, memory: str, entry: MemoryEntry) -> None:
-        """Keep an entry, unless the memory has its id already. Raises MemoryFailed if it is full."""
+        """Store an entry, unless the memory already has its id. Raises MemoryFailed if it is full."""
         with self._opened() as file, transaction(file, writes=True):
             number = _number_of(file, memory) or _new_number(file, memory)
             if not _has(file, number, entry.id):
@@ -62,7 +62,7 @@ class SQLiteMemory:
                 _insert(file, number, entry)
 
     def recall(self, memory: str, query: str, limit: int) -> list[MemoryEntry]:
-        """Return at most so many entries that have words of the query, best first.
+        """Return up to `limit` entries that have words of the query, best first.
 
         A query without words gives the newest entries.
         """

@@ -20,7 +20,7 @@ _KINDS: Final[tuple[str, ...]] = get_args(FailureKind)
 
 
 class Fallback:
-    """Models to ask in this order, each after a failure of the one before.
+    """Models to ask in this order, each after a failure of the previous one.
 
     models: two or more, or their names. on: the kinds of failures after which the next one is asked; also
     "context_full" and "refusal", which it does not hold unless you name them.
@@ -43,7 +43,7 @@ class Fallback:
 
     @property
     def spec(self) -> ModelSpec:
-        """Return the first model's spec, which holds the others'."""
+        """Return the first model's spec, which contains the others'."""
         first, *others = (one.spec for one in self.models)
         return replace(first, fallback=tuple(others), fallback_on=self.on)
 

@@ -51,7 +51,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Call:
-    """A tool call by the model. Its id is made when it is played."""
+    """A tool call by the model. Its id is made when the step is used."""
 
     def __init__(self, tool: str, /, **arguments: object) -> None:
         self.tool = tool
@@ -128,7 +128,7 @@ def fail(
     is_retryable: bool = True,
     retry_after_s: float | None = None,
 ) -> ModelFailure:
-    """Make a failed attempt, as a service reports one. If it is retryable, the next attempt follows it."""
+    """Make a failed attempt, as a service reports one. If it is retryable, another attempt follows."""
     wait_ms = None if retry_after_s is None else round(retry_after_s * 1_000)
     return ModelFailure(code, message or f"scripted {code}", is_retryable, wait_ms)
 
@@ -265,10 +265,10 @@ class ScriptedModel:
             return self._broken(request, error)
 
     async def aclose(self) -> None:
-        """Do nothing: the model holds no resources."""
+        """Do nothing, because the model holds no resources."""
 
     def assert_done(self) -> None:
-        """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
+        """Raise ScriptError if a request had no step, a policy failed, or a step was never used."""
         scripts = self._scripts.items()
         left = [f"{key}: {text}".removeprefix(": ") for key, script in scripts for text in script.unplayed()]
         if problems := self._problems + left:

@@ -94,19 +94,19 @@ class Translator:
         return messages
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return the changes to the replies of a request's own model, in words. Raises Unsayable."""
+        """Return the changes to the replies of a request's own model, as texts. Raises Unsayable."""
         reader = reader_for(request, self._can_send, self._rules)
         read_on(reader, request)
         return tuple(reader.repairs)
 
     def forget(self, session_id: str, address: str = "") -> None:
-        """Let go of an agent's conversation, or without an address of all of a session."""
+        """Forget the conversation of an agent, or without an address all of a session."""
         for key in [key for key in self._kept if key[0] == session_id and address in ("", key[1])]:
             del self._kept[key]
 
 
 def unsayable(request: ModelRequest, error: Unsayable) -> ModelFailure:
-    """Return the failure of a call that was not made, since its request holds such a block."""
+    """Return the failure of a call that was not made because its request has such a block."""
     where = f" of request {request.seq}" if request.seq else ""
     return ModelFailure(
         "unsayable",

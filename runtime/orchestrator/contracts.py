@@ -93,7 +93,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=True):
 
 
 class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
-    """The input of a specialist, the contract that its callers have to keep.
+    """The input of a specialist, which is the contract for its callers.
 
     query: the question. scope: names within which it may search; () for all. hints: as of `QueryIntent`.
     max_iterations: the model calls that it may make. found: the findings of specialists before it.
@@ -125,7 +125,7 @@ class Missing(msgspec.Struct, frozen=True, gc=True):
 
 
 class OrchestratorUsage(msgspec.Struct, frozen=True, gc=True):
-    """The usage of an orchestrated question: in all, and by the name of the specialist."""
+    """The usage of an orchestrated question: in total, and by the name of the specialist."""
 
     total: Usage = Usage()
     specialists: dict[str, Usage] = {}
@@ -152,7 +152,7 @@ class OrchestratorResult(msgspec.Struct, frozen=True, gc=True):
 
 
 class Question(msgspec.Struct, frozen=True, gc=True, forbid_unknown_fields=True):
-    """The prompt of an orchestrator, if it has more than a question: a scope, as of `SpecialistContext`."""
+    """The prompt of an orchestrator with a question and a scope, as in `SpecialistContext`."""
 
     query: str
     scope: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class Question(msgspec.Struct, frozen=True, gc=True, forbid_unknown_fields=True)
 
     @classmethod
     def from_prompt(cls, prompt: str) -> "Question":
-        """Read a prompt; any text that is no such JSON is a question."""
+        """Read a prompt; any text that is not such JSON is a question."""
         try:
             return msgspec.json.decode(prompt, type=cls)
         except msgspec.DecodeError:

@@ -98,7 +98,7 @@ class Orchestrator(Program[OrchestratorResult]):
         )
 
     def words(self, outcome: Outcome[object]) -> str:
-        """Return the merged answer of an ask in words, or the reason for its absence.
+        """Return the merged answer of an ask as text, or the reason for its absence.
 
         An ask that had to end, as for want of budget, has the answer that it had found until then.
         """

@@ -29,7 +29,7 @@ class PolicyRun:
     def answer(
         self, content: str, sources: Iterable[str], confidence: float, data: Mapping[str, Any] | None = None
     ) -> SpecialistResult:
-        """Return an answer. sources: the places that prove it, of which repeated ones are dropped.
+        """Return an answer. sources: the places that prove it, without repetitions.
 
         confidence: from 0 to 1. data: as of `SpecialistResult`.
         """

@@ -57,7 +57,7 @@ class Router:
         self.max_hops, self.answered, self._select = max_hops, answered, select
 
     def select(self, query: str, intent: QueryIntent, enabled: tuple[Specialist, ...]) -> tuple[str, ...]:
-        """Return the names of the specialists that fit a question, the best first; else the default route."""
+        """Return the names of the specialists that match a question, best first; else the default route."""
         if self._select is not None:
             names = self._select(query, intent, enabled)
             if isinstance(names, str) or not isinstance(names, Iterable):

@@ -26,7 +26,7 @@ SpecialistPolicy: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Specialist:
-    """An agent for one kind of question, with a small context of its own.
+    """An agent for one kind of question, with its own small context.
 
     name, description, instructions, tools, model: as of an `Agent`. capabilities: the intents it serves.
     keywords: words of questions that are for it. priority: the higher one comes first among equals.

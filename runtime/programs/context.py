@@ -113,7 +113,7 @@ class ProgramContext:
         return self._prompt
 
     def earlier(self, most: int = 1) -> tuple[EarlierRun, ...]:
-        """Return the last runs for earlier asks of this session that returned, the oldest first.
+        """Return the last runs of earlier asks in this session that returned, oldest first.
 
         most: as many. Each has `prompt`, `text` and `value`. A sub-agent has no earlier runs.
         """
@@ -260,11 +260,11 @@ class ProgramContext:
         return datetime.datetime.fromtimestamp(whole, datetime.UTC).replace(microsecond=ms * 1_000)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, also over restarts: a resumed program waits for the rest."""
+        """Wait, even over restarts: a resumed program waits for the remaining time."""
         await asyncio.sleep(seconds)
 
     async def sleep_until(self, when: datetime.datetime) -> None:
-        """Wait until a time, also over restarts. Raises MisuseError for a time without a zone."""
+        """Wait until a time, even over restarts. Raises MisuseError for a time without a zone."""
         if when.tzinfo is None:
             raise MisuseError(f"sleep_until({when!r}): give the time a zone, for example datetime.UTC")
         await self._run.wait_by_clock((when - self.now()).total_seconds())
@@ -275,11 +275,11 @@ class ProgramContext:
 
     @property
     def state(self) -> "ProgramState":
-        """Return the shared state of the session as of this step, to read by key (docs/shared-state.md)."""
+        """Return the shared state of the session at this step, to read by key (docs/shared-state.md)."""
         return ProgramState(self._run)
 
     def since(self, name: str) -> bool:
-        """Return True if this run reaches the name first with code that asks about it.
+        """Return True if this run first reaches the name with code that asks for it.
 
         Write `if ctx.since("fee"):` around new code. A run that passed this place with the old code gets
         False, now and later, so that it asks what its recorded steps asked.

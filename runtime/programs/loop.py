@@ -157,7 +157,7 @@ class ProgramLoop(_Base):
             left -= 1
             if left < 0:
                 raise EndlessStep(
-                    "the step does not come to rest: it waits in a loop for nothing but itself, as with "
+                    "the step never ends: it loops without waiting for anything, as with "
                     "asyncio.sleep(0); wait for an ask or for a time, as with ctx.sleep(1)"
                 )
         return left
@@ -272,7 +272,7 @@ class ProgramLoop(_Base):
         if self._cancelled_timers > max(_CANCELLED_TIMERS, len(self._timers) // 2):
             self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
             heapq.heapify(self._timers)
-            self._cancelled_timers = 0
+            self._cancelled_timers = 1  # this one, which is marked as cancelled after this call
 
     def _forget_cancelled(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

@@ -53,7 +53,7 @@ class ProgramOptions(_AgentOptions, total=False):
 
 
 class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
-    """An agent that is a program; `@program` makes it. A call of it is a call of the function.
+    """An agent that is a program; `@program` creates it. Calling it calls the function.
 
     default_model: of its questions and of its agents; None for the one that it inherits.
     models: those that `ctx.ask_model(model=...)` may name.
@@ -100,7 +100,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
 
     @property
     def model_below(self) -> ModelChoice | None:
-        """Return the model of its questions and of agents without one; None for the one it inherits."""
+        """Return the model for its questions and for agents without one; None for the inherited one."""
         return self.default_model
 
     def profile(self) -> Profile:
@@ -116,7 +116,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
         return agent
 
     def words(self, outcome: Outcome[object]) -> str:
-        """Return the result of an ask of this program in words, as a chat shows it."""
+        """Return the result of an ask of this program as text, as a chat shows it."""
         return outcome.text
 
     def _main_of(self, prompt: Json, before: RunsBefore) -> Main:

@@ -74,8 +74,6 @@ class ProgramRun:
         self.steps = 0
         self.at = 0
         self.left_out_ms = 0
-        self._began_at = 0
-        self._left_out_before = 0
         self._number = number_of(run)
         self._main = main
         self._task: asyncio.Task[object] | None = None

@@ -122,7 +122,7 @@ class SecretRef:
 
 
 class SecretPattern:
-    """A pattern of text that is kept out of the log.
+    """A pattern for text that is kept out of the log.
 
     name: stands in the log instead. pattern: a regular expression as RE2 has them
     (https://github.com/google/re2/wiki/Syntax); if it has a group, only that part is taken out.

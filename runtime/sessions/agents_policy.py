@@ -10,7 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 
 AgentsPolicy: TypeAlias = Literal["refuse", "next_ask", "accept"]
-"""`refuse`: not at all. `next_ask`: the running ask ends as it began. `accept`: from now on."""
+"""When changed agents apply. `refuse`: never. `next_ask`: after the running ask. `accept`: at once."""
 
 
 def checked_policy(policy: object) -> AgentsPolicy:

@@ -107,7 +107,7 @@ def _checked(agent: Agent, made: object) -> Agent:
         if one is not other and (one is None or other is None or _own_tools(one) != _own_tools(other)):
             what = "an agent" if name in (agent.name, made.name) else f"an agent {name!r} below it"
             raise InvalidAgent(
-                f"its factory made {what} with another name or other tools than at first; {_ADVICE}"
+                f"its factory made {what} with another name or other tools than the first time; {_ADVICE}"
             )
     return made
 

@@ -50,7 +50,7 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
 
     @property
     def metadata(self) -> dict[str, str] | None:
-        """Return the reserved facts of the call; None for a question of a program to a model.
+        """Return the metadata of the call; None for a question of a program to a model.
 
         subagent, supervisor: the names of the agent and of its caller. delegation_context: the function that
         made its context, empty for none. response: "ok"; "invalid_input" or "unavailable" of an
@@ -73,7 +73,7 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
 
 
 class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
-    """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
+    """The outcome of one ask. An end at a limit is an outcome, not an exception.
 
     status: ok, failed or cancelled. kind: of the end (docs/delegation.md).
     text: the answer, or the partial work. structured_output: the report, if one won: a value of the ask's

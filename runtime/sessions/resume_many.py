@@ -17,7 +17,7 @@ host, or None to leave it."""
 
 
 class Resumption(NamedTuple):
-    """A session that was resumed, or the error for one that was not. row: the session as it was before.
+    """A resumed session, or the error for one that was not. row: the session as it was before.
 
     After `resume_all(check=True)` a session that could be resumed has neither.
     """
@@ -28,7 +28,7 @@ class Resumption(NamedTuple):
 
     @property
     def waits_for_code(self) -> bool:
-        """Return whether the session stays unfinished until its code is back."""
+        """Return whether the session stays unfinished until the right code is back."""
         return isinstance(self.error, Diverged)
 
 

@@ -253,12 +253,12 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
     """
     if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
-            f"session {session_id} is closed, nothing is left to be done; see `callboard show`, or continue "
+            f"session {session_id} is closed, nothing is left to do; see `callboard show`, or continue "
             f"the conversation with `await runtime.reopen({session_id!r}, agent)`"
         )
     if rules.ends_at not in (None, len(recorded.events)):
         raise Fenced(
-            f"session {session_id} has gone on elsewhere while it was asleep here; use the Session that "
+            f"session {session_id} has continued elsewhere while it was asleep here; use the Session that "
             "`resume` or `open` returned there"
         )
     found = changes(recorded, now)

@@ -50,7 +50,7 @@ Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
 class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra, Out_co]):
-    """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
+    """A running session. `Runtime.open` creates it; use it only on the event loop that created it.
 
     async with runtime.open(host) as session: ...
     """
@@ -101,7 +101,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
 
     @property
     def state(self) -> dict[str, Any]:
-        """Return the shared state as of the latest event, as new Python values by key.
+        """Return the shared state after the latest event, as new Python values by key.
 
         That event may not be on disk yet.
         """
@@ -140,7 +140,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
         deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> Outcome[Any]:
-        """Give the host a prompt and wait for the outcome, which is durable by then.
+        """Give the host a prompt, and wait for the outcome, which is durable by then.
 
         output_schema: of the result: a JSON schema (draft 2020-12), or a type that describes one, of which
         the outcome's value is made then (docs/typed-reports.md); None for text, or the host's own.
@@ -173,7 +173,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
         deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> str:
-        """Begin an ask and return its request id, once it is durable; `await session.outcome` for the rest.
+        """Begin an ask and return its request id once it is durable. Its outcome: `await session.outcome`.
 
         For a web handler that answers at once. No caller waits for this ask, so none can cancel it by
         leaving. Parameters and errors are those of `ask`.
@@ -230,7 +230,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
 
     @property
     def outcome(self) -> "asyncio.Future[Outcome]":
-        """Return the outcome of the running ask, or else of the latest one: `await session.outcome`.
+        """Return the outcome of the running ask, or otherwise of the latest one: `await session.outcome`.
 
         After `Runtime.resume` that is the ask which was cut off. Cancelling the waiting task does not cancel
         the ask. Raises MisuseError before the first ask.
@@ -239,7 +239,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
             raise MisuseError(
                 f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
             )
-        if self._last.done() and not self._running and self._asks_left():
+        if self._last.done() and self._asks_left():
             self._last = self._loop.create_future()  # of the ask that is posted again next
         return asyncio.shield(self._last)
 
@@ -309,7 +309,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
             self._last.exception()  # marks it as seen
 
     def stream(self, after: int | None = None, *, of: str | None = None) -> SessionStream:
-        """Return the session as a user interface needs it, for one reader: a snapshot, then what happens.
+        """Return the session as a user interface needs it, for one reader: a snapshot, and then all changes.
 
         after: the id of the last item that the reader saw. The events after it come instead of a snapshot.
         of: whose text and progress comes; by default the host's alone, "*" for all agents. An address, also
@@ -324,11 +324,11 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
         return SessionStream(self._hub_in_use, after, choice_of(of), self._life)
 
     def text(self, *, of: str | None = None) -> AsyncIterator[TextDelta | TextReset]:
-        """Yield the text and reset items of `stream`, from now on. A reader that is too slow ends early."""
+        """Yield the text and reset items of `stream` from now on. If a reader is too slow, it ends early."""
         return self._only(of, TextDelta, TextReset)
 
     def progress(self, *, of: str | None = None) -> AsyncIterator[ToolProgress]:
-        """Yield the progress items of `stream`, from now on. A reader that is too slow ends early."""
+        """Yield the progress items of `stream` from now on. If a reader is too slow, it ends early."""
         return self._only(of, ToolProgress)
 
     async def _only(self, of: str | None, *kinds: type[T]) -> AsyncIterator[T]:
@@ -344,7 +344,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
             take(question)
 
     async def approvals(self) -> AsyncIterator[Approval]:
-        """Yield the calls that wait for a person: those that wait already, then new ones, until the end.
+        """Yield the calls that wait for a person: those already waiting, then new ones, until the end.
 
         Answer each with `approve()` or `deny()`. Its agent waits for that until its deadline.
         """

@@ -194,10 +194,9 @@ class SessionSleep(ABC):
         return task
 
     def _moved(self, task: "asyncio.Task[None]") -> None:
+        # Its error is seen: the caller of `_awake` shields the task, which looks at it.
         if self._moving is task:
             self._moving = None
-        if not task.cancelled():
-            task.exception()  # marks it as seen: perhaps no caller waits any more
 
     async def _fall_asleep(self, live: LiveParts) -> None:
         head = EMPTY

@@ -46,7 +46,6 @@ class SessionTells(SessionLife):
         name = checked_name("request_id", request_id or "") or new_request_id()
         if name not in self._tells:
             body = Tell(name, _address(address), _text(text), labels_of(labels))
-            self._check_open()
             self._stay()
             await self._awake()
             self._submit_tell(body)

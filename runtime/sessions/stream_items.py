@@ -120,7 +120,7 @@ class StreamEvent(StreamItem):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(StreamItem):
-    """A piece of the text of a reply under way.
+    """A piece of the text of a reply in progress.
 
     address, turn, attempt: name the reply. offset: characters of it before this piece; 0 starts it again.
     """
@@ -145,7 +145,7 @@ class TextReset(StreamItem):
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress(StreamItem):
-    """Words of a running tool about its progress. turn, call: name the call of the agent."""
+    """A text of a running tool about its progress. turn, call: name the call of the agent."""
 
     kind: ClassVar[str] = "progress"
     address: str
@@ -156,7 +156,7 @@ class ToolProgress(StreamItem):
 
 @dataclass(frozen=True, slots=True)
 class StreamCut(StreamItem):
-    """The last item of a reader that was too slow: go on with `stream(after=after)`.
+    """The last item of a reader that was too slow: continue with `stream(after=after)`.
 
     after: None if the reader saw no durable item, so that it starts with a snapshot again.
     """

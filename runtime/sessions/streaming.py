@@ -288,7 +288,7 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         await self._items.aclose()
 
     async def sse(self) -> AsyncGenerator[bytes, None]:
-        """Yield server-sent events, ready to be written: items that are ready together in one chunk.
+        """Yield server-sent events, ready to be written; items that are ready together form one chunk.
 
         A comment keeps quiet connections open. Give it to a streaming response of a web framework, with the
         media type `text/event-stream`. It ends once `Runtime.stopping()` was called, so that a server can

@@ -6,9 +6,11 @@ It can neither fail nor delay a session: its own failures are counted as dropped
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Begin, Finished
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry.metrics import Measured, measured
@@ -47,10 +49,10 @@ class Observer:
         """Begin to export. gauges: the values of the runtime's gauges."""
         if self._telemetry is not None:
             self._export = self._telemetry.export(library_version(), partial(self._now, gauges))
-            self._pipe = Pipe(self._export, partial(self.logs.once, "%s"))
+            self._pipe = Pipe(self._export, partial(self.logs.once, "%s"), weight_of)
 
     async def aclose(self) -> None:
-        """Export what is left, for two seconds at most."""
+        """Export the rest, for two seconds at most."""
         pipe, export, self._pipe, self._export = self._pipe, self._export, None, None
         if pipe is not None and export is not None:
             if not await pipe.flush(FLUSH_S, export.flush):
@@ -60,7 +62,7 @@ class Observer:
     # --- sessions -----------------------------------------------------------------
 
     def recall(self, session: str, events: Sequence[Event]) -> None:
-        """Note the events that a session has already, before `watch`: what is open in them may end now."""
+        """Note the events that a session has already, before `watch`: open operations may end now."""
         self._recalled[session] = events
 
     def watch(self, board: Board) -> None:
@@ -146,6 +148,24 @@ class _Watch:
             observer.logs.on_event(self._session, self.tags, event)
         except Exception:  # a fault of this module must not end a session
             observer.lost += 1
+
+
+def weight_of(item: "tuple[str, Span] | Measured") -> int:
+    """Return the bytes of the texts that a span or a measurement keeps in memory."""
+    if isinstance(item, Measured):
+        return 0
+    _, span = item
+    return sum(map(_size, (span.begun.body, span.ended.body if span.ended is not None else None)))
+
+
+def _size(body: object) -> int:
+    match body:
+        case Ask(prompt=text) | Begin(prompt=text) | CallTool(arguments=text):
+            return len(bytes(text))
+        case ModelReplied(content=text) | ToolReturned(output=text) | Finished(value=text):
+            return len(bytes(text))
+        case _:
+            return 0
 
 
 def gauges_of(stats: RuntimeStats) -> Iterator[Measured]:

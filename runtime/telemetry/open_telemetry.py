@@ -23,7 +23,7 @@ class SpanSink(Protocol):
         """Take a span that has ended."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Export what is left."""
+        """Export the rest."""
 
 
 class OpenTelemetry:
@@ -101,7 +101,7 @@ class Export:
             _each(self._processors, lambda processor: processor.on_end(made))
 
     def flush(self) -> None:
-        """Let the processors export what they hold."""
+        """Let the processors export the spans that they hold."""
         _each(self._processors, lambda processor: processor.force_flush(int(FLUSH_S * 1_000)))
 
     def _measure(self, one: Measured) -> None:

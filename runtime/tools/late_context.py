@@ -22,7 +22,6 @@ class LateContext:
         self.goes_on: Callable[[], bool] | None = None
         self._make = make
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timeout_s = 0.0
 
     def get(self) -> ToolContext:
         """Return the context of the call. The first use makes it."""

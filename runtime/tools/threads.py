@@ -49,7 +49,6 @@ class Threads:
         with self._changed:
             if job.is_started and not job.is_given_up and not job.is_done:
                 self.stuck += 1
-                job.is_given_up = True
                 self._find_thread()
             job.is_given_up = True
             return job.is_started

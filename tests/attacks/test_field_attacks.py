@@ -157,12 +157,12 @@ def test_an_event_behind_the_head_is_found_by_reader_and_owner(recorded: Path, t
     async def work() -> None:
         log = SQLiteLog(path)
         await log.open()
-        with pytest.raises(CorruptLog, match="event 2 stands behind the last one"):
+        with pytest.raises(CorruptLog, match="event 2 comes after the last one"):
             await log.take_over("large")
         await log.close()
 
     run(work)
-    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="event 2 stands behind the last one"):
+    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="event 2 comes after the last one"):
         reader.verify_chain("large")
 
 

@@ -458,7 +458,7 @@ def test_routines_of_quadratic_time_are_used_where_no_stranger_writes(name: str)
 
 def test_the_table_has_each_place_with_its_bound_and_its_test() -> None:
     page = (ROOT / "docs" / "security.md").read_text()
-    part = page.partition("## Know the time that strangers' text takes")[2].partition("\n## ")[0]
+    part = page.partition("## Know how long foreign text takes")[2].partition("\n## ")[0]
     head, *rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) \|$", part, re.MULTILINE)
     assert head == ("place", "bound", "test")
     assert set(ROWS) <= {place.rstrip("*") for place, _, _ in rows}

@@ -63,7 +63,7 @@ def test_a_call_is_listed_and_answered_once_beside_its_owner(callboard: Callboar
         assert (await run("approvals", "--yes", question.id)).exit_code == 0
         late = await run("approvals", "--no", question.id)
         assert late.exit_code == 1
-        assert "was answered before" in late.stderr
+        assert "has already been answered" in late.stderr
         assert "no call waits" in (await run("approvals")).stderr
 
     assert beside(callboard, tmp_path / "a.db", talk).paid == [5]

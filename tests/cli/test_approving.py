@@ -119,7 +119,7 @@ def test_ctrl_c_at_the_question_leaves_the_run(folder: Path) -> None:
     with Terminal(folder, "run", "survey:paying", "Pay.") as terminal:
         terminal.until("why not]")
         terminal.type("\x03")
-        terminal.until("leaving, the work under way is recorded")
+        terminal.until("leaving; work in progress is recorded")
         assert terminal.end() == 130
 
 

@@ -4,16 +4,18 @@ import json
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from callboard.cli import doctor_command
 from callboard.cli.doctor_command import Findings, file_system
+from callboard.runtime.log.sqlite import file_lock
 from tests.cli.conftest import Callboard
 
 
-def facts(callboard: Callboard, *arguments: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = json.loads(callboard("doctor", "--json", *arguments).stdout)
+def facts(callboard: Callboard, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(callboard("doctor", "--json", *arguments).stdout)
     return found
 
 
@@ -73,7 +75,7 @@ def test_an_owner_that_is_gone_is_said_to_be_gone(callboard: Callboard, own_log:
 def test_locks_that_do_not_hold_and_clocks_that_differ_are_problems(
     callboard: Callboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_command.file_lock, "lock", lambda descriptor: None)
+    monkeypatch.setattr(file_lock, "lock", lambda descriptor: None)
     monkeypatch.setattr(doctor_command, "now_ms", lambda: time.time_ns() // 1_000_000 - 10**12)
     problems = " ".join(facts(callboard)["problems"])
     assert "do not hold" in problems

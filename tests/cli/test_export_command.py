@@ -306,3 +306,24 @@ def test_python_files_are_refused_where_they_cannot_be_written(callboard: Callbo
     assert (with_agent.exit_code, "--with is for pytest" in with_agent.stderr) == (2, True)
     several = callboard("export", "--all", "--format", "scenario", "-o", "x.py")
     assert (several.exit_code, "holds one session" in several.stderr) == (2, True)
+
+
+def test_spans_are_written_for_one_session_or_for_all(callboard: Callboard) -> None:
+    def spans(*arguments: str) -> list[dict[str, object]]:
+        done = callboard("export", *arguments, "--format", "otlp")
+        assert done.exit_code == 0
+        found: list[dict[str, object]] = json.loads(done.stdout)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        return found
+
+    one, every = spans("20250101"), spans("--all")
+    assert len({str(span["traceId"]) for span in one}) == 1
+    assert {str(span["spanId"]) for span in one} < {str(span["spanId"]) for span in every}
+    assert "gen_ai.input.messages" not in str(every)
+    assert "gen_ai.input.messages" in str(spans("20250101", "--content"))
+
+
+def test_a_session_up_to_an_event_has_unfinished_spans_and_content_is_for_spans(callboard: Callboard) -> None:
+    done = callboard("export", "20250101#6", "--format", "otlp")
+    assert "callboard.unfinished" in done.stdout
+    refused = callboard("export", "20250101", "--content")
+    assert (refused.exit_code, "--content is for otlp" in refused.stderr) == (2, True)

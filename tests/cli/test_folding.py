@@ -17,6 +17,14 @@ def test_a_line_is_whole_or_cut_at_its_length(text: str, longest: int) -> None:
     assert Folding(is_full=True).line(text, longest) == whole
 
 
+@given(st.text("abé", max_size=300), st.text("cd", min_size=1, max_size=300), st.text("ef", max_size=300))
+def test_two_long_texts_are_cut_where_they_differ(same: str, one: str, other: str) -> None:
+    first, second = Folding(is_full=False).pair(same + one, same + other, 100)
+    assert max(len(first), len(second)) <= 100
+    assert first != second
+    assert Folding(is_full=True).pair(same + one, same + other, 100) == (same + one, same + other)
+
+
 @given(st.text(alphabet="ab\n", max_size=200).map(lambda text: text * 30))
 def test_a_block_keeps_its_first_lines_and_says_how_much_is_left_out(text: str) -> None:
     fold = Folding(is_full=False)

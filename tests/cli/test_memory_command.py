@@ -39,7 +39,7 @@ def test_memories_are_listed_with_their_entries(callboard: Callboard, file: str)
         "id": "id2", "text": "the wall", "labels": [], "by": "reader", "session": "s1",
         "at": "1970-01-01T00:00:00.006Z",
     }  # fmt: skip
-    assert "no entry is like that" in callboard("memory", file, "shared", "coffee").stderr
+    assert "no entry matches" in callboard("memory", file, "shared", "coffee").stderr
 
 
 def test_an_entry_is_forgotten_once(callboard: Callboard, file: str) -> None:
@@ -60,4 +60,4 @@ def test_a_missing_file_is_not_made_and_a_damaged_one_is_told(callboard: Callboa
     assert damaged.exit_code == 4
     assert "is damaged" in damaged.stderr
     missing.write_bytes(b"")
-    assert "holds no entry" in callboard("memory", str(missing)).stderr
+    assert "has no entries" in callboard("memory", str(missing)).stderr

@@ -321,7 +321,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
     with Terminal(folder, "resume", "survey:waiting") as terminal:
         terminal.until("tool wait")
         terminal.type("\x03")
-        terminal.until("leaving, the work under way is recorded")
+        terminal.until("leaving; work in progress is recorded")
         assert terminal.end() == 130
         assert f"callboard resume {listed[0]['session']} MODULE:AGENT goes on" in terminal.shown
     assert piped(folder, "verify").returncode == 0

@@ -214,7 +214,7 @@ def test_ctrl_c_leaves_and_says_how_to_go_on(folder: Path, uvloop: str) -> None:
     with Terminal(folder, "run", "survey:waiting", "Wait.", CALLBOARD_UVLOOP=uvloop) as terminal:
         terminal.until("tool wait")
         terminal.type("\x03")
-        terminal.until("leaving, the work under way is recorded")
+        terminal.until("leaving; work in progress is recorded")
         assert terminal.end() == 130
         assert "MODULE:AGENT goes on" in terminal.shown
     assert "unfinished" in piped(folder, "sessions").stdout
@@ -227,7 +227,7 @@ def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> No
     with Terminal(folder, "run", "survey:blocking", "Wait.") as terminal:
         terminal.until("tool block")
         terminal.type("\x03")
-        terminal.until("leaving, the work under way")
+        terminal.until("leaving; work in progress")
         terminal.type("\x03")
         assert terminal.end() == 130
         assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1

@@ -90,7 +90,7 @@ def test_sessions_are_chosen_by_status_tag_and_time(callboard: Callboard, tagged
     assert listed(callboard, tagged, "--since", "2200-01-01") == []
     empty = callboard("sessions", "--status", "open", "--log", str(tagged))
     assert (empty.exit_code, empty.stdout) == (0, "")
-    assert "no session is like that" in empty.stderr
+    assert "no session matches" in empty.stderr
 
 
 def test_a_page_names_the_place_of_the_next_one(callboard: Callboard, tagged: Path) -> None:

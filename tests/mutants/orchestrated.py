@@ -1,4 +1,4 @@
-"""The rule of an orchestrator: it asks the specialists that it must, with what was found, and merges that.
+"""The rule of an orchestrator: it asks the specialists that it must, with the findings, and merges those.
 
 Each question of a scenario has its intent and its route as literals. The rule follows the route with the ends
 that stand in the log, and compares the contexts of the specialists and the merged answer. It shares no code

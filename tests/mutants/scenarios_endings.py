@@ -51,7 +51,7 @@ def silent_with_tasks() -> Scenario:
 
 
 def poor() -> Scenario:
-    """Build programs in one budget that catch refusals, ask on, and return what they have."""
+    """Build programs in one budget that catch refusals, ask on, and return their findings."""
 
     def lead(prompt: object) -> Running:
         got: Answers = yield Step((question("q", model="dear"), tool("t", "look"), tool("s", "save")))

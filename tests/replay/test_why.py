@@ -139,7 +139,7 @@ def test_a_value_is_followed_to_the_prompt(recording: Recording) -> None:
 
 
 def test_a_value_that_the_event_does_not_hold_is_refused(recording: Recording) -> None:
-    with pytest.raises(UnknownName, match="does not hold 'gold'"):
+    with pytest.raises(UnknownName, match="does not contain 'gold'"):
         recording.why(first(recording, ToolReturned), "gold")
     with pytest.raises(UnknownName, match="there is no 99"):
         recording.why(99)

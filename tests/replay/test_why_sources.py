@@ -261,6 +261,7 @@ def test_a_number_has_one_spelling(text: str, number: str) -> None:
     ("value", "body", "count"),
     [
         ("7", {"output": "17 k7 7f3a 1.7 2.7.1 70"}, 0),
+        ("7", {"output": "     6→six\n     7→seven 7"}, 1),
         ("7", {"turn": 7, "output": "7 units, (7), $7, 7ms, 7.0"}, 5),
         ("7", {"output": {"n": [7, 7.0, "7", True, None]}}, 3),
         ("7", {"output": '{"n": [1,7,3]}'}, 1),

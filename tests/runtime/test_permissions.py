@@ -53,14 +53,14 @@ def token(ctx: ToolContext) -> str:
 
 @tool(effect="read")
 def keep(ctx: ToolContext) -> str:
-    """Keep what was read."""
+    """Keep the text."""
     ctx.update_state("note", "kept")
     return "kept"
 
 
 @tool(effect="read")
 def recall(ctx: ToolContext) -> str:
-    """Recall what was kept."""
+    """Recall the text."""
     ctx.label("recalled")
     return str(ctx.state["note"])
 

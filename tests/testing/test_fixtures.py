@@ -98,7 +98,7 @@ def test_a_recording_whose_decisions_differ_is_not_updated(empty: Path, run: Run
     edit(empty, "tools=[look, wait]", "tools=[wait]")
     code, text = run("--callboard-update")
     assert code == 1
-    assert "test_agents.jsonl is not written again, since a decision differs" in text
+    assert "test_agents.jsonl is not rewritten, because a decision differs" in text
     assert "recorded: CallTool to tools" in text
     assert (empty / "test_agents.jsonl").read_bytes() == before
 

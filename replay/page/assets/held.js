@@ -4,7 +4,7 @@ import { WrittenNumber, readJson } from "./data.js";
 
 const NEAR_CHARS = 60;
 const NUMBER_CHARS_MAX = 400;
-const NUMBER = /(?<![\p{L}\p{N}_.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[eE][-+]?\d{1,3})?(?![\d_]|\.\d|\p{L}+\d)/gu;
+const NUMBER = /(?<![\p{L}\p{N}_.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[eE][-+]?\d{1,3})?(?![\d_→]|\.\d|\p{L}+\d)/gu;
 const PARTS_OF_NUMBER = /^([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/u;
 const WORD = /\p{L}[\p{L}\p{N}_]+/gu;
 const CAMEL = /(?<=[a-z])(?=[A-Z])/gu;

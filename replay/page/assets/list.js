@@ -23,8 +23,15 @@ export class ListView {
     });
   }
 
-  /** Choose the rows again: those of the search, of the chosen agent, of the mode. isStill: do not scroll. */
+  /** Choose the rows again, and draw them. isStill: do not scroll. */
   fill({ isStill = false } = {}) {
+    this.choose();
+    if (isStill) this.list.refresh();
+    else this.follow();
+  }
+
+  /** Choose the rows: those of the search, of the chosen agent, of the mode. Nothing is drawn yet. */
+  choose() {
     const { app, session } = this;
     const only = app.isOnlyAgent ? app.agent : "";
     if (app.mode !== "events" && !app.found) {
@@ -44,8 +51,6 @@ export class ListView {
     }
     this.current = this.rowOf(app.seq);
     this.list.resize(this.seqs.length);
-    if (isStill) this.list.refresh();
-    else this.follow();
   }
 
   clicked(index, isFold) {
@@ -73,8 +78,9 @@ export class ListView {
     if (folded.size) folded.clear();
     else for (const span of spans) if (span.kind === "delegation") folded.add(span.first);
     const [top] = folded.size ? delegationsAbove(this.session, this.spans[this.current]?.agent).slice(-1) : [];
-    if (top) this.pick(this.spans.find((span) => span.first === top));
-    this.fill();
+    this.choose();
+    if (top) this.pick(this.spans.find((span) => span.first === top)); // it draws the list
+    else this.follow();
     this.app.showModes();
   }
 

@@ -6,6 +6,7 @@ import { commandOf, dollars, durationText, textOf } from "./words.js";
 
 const ASKS_SHOWN = 5;
 const ENTRIES_SHOWN = 15;
+const DIAGNOSED_MAX = 100_000; // EVENTS_DIAGNOSED_MAX of replay/page/building.py
 const NEWEST_ELEMENTS = 40; // of the texts of the newest question
 const EARLIER_ELEMENTS = 8;
 
@@ -22,6 +23,7 @@ export class SummaryView {
       asks.length > ASKS_SHOWN && make("p", { class: "hint" }, `the last ${ASKS_SHOWN} of ${asks.length} questions`),
       ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask, ask === asks.at(-1) ? NEWEST_ELEMENTS : EARLIER_ELEMENTS)),
       make("div", { class: "cards" }, this.figures(asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
+      session.summary.cut > 0 && make("p", { class: "hint" }, `This session is large: ${session.summary.cut.toLocaleString("en")} long texts are cut in this page, and say so. All of them: callboard events ${session.summary.session} --full`),
       ...failedAgents(session, app),
       ...findingBlocks(session)));
   }
@@ -115,7 +117,10 @@ function failedAgents(session, app) {
 }
 
 function findingBlocks(session) {
-  if (!session.findings.length) return [make("h2", {}, "Findings"), make("p", { class: "hint" }, "Nothing stands out.")];
+  if (!session.findings.length) {
+    const said = session.count > DIAGNOSED_MAX ? `Not looked for in so long a session: callboard diagnose ${session.summary.session}` : "Nothing stands out.";
+    return [make("h2", {}, "Findings"), make("p", { class: "hint" }, said)];
+  }
   return [make("h2", {}, "Findings"), ...session.findings.slice(0, ENTRIES_SHOWN).map((one) => {
     const command = commandOf(session, one);
     return make("article", { class: `found${one.isMaybe ? " maybe" : ""}` },

@@ -127,7 +127,7 @@ class Exhaustive(Scheduler):
                 return move
         raise MisuseError(
             f"the world is not deterministic: {strand} was offered after the same {self._depth - 1} moves "
-            "before, and is not now; a decider or port uses chance, a clock, id() or set order"
+            "before, and is not now; a decider or port uses randomness, a clock, id() or set order"
         )
 
     def _note_last(self) -> None:

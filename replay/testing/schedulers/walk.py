@@ -84,7 +84,8 @@ class RandomWalk(Scheduler):
         if len(children) != arity:
             raise MisuseError(
                 f"the world is not deterministic: the same {len(self._path)} choices led to {len(children)} "
-                f"moves before and to {arity} now; a decider or port uses chance, a clock, id() or set order"
+                f"moves before and to {arity} now; a decider or port uses randomness, a clock, id() or set "
+                "order"
             )
         still_open = [index for index, child in enumerate(children) if child is not True]
         index = still_open[int(self._random() * len(still_open))]

@@ -92,7 +92,7 @@ class FaultMix(msgspec.Struct, frozen=True):
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """The faults that may occur. kinds: of these faults. most: the most faults of one run.
+    """The faults that may occur. kinds: of these faults. most: the maximum number in one run.
 
     fault_mixes: how many there are to choose from; 0: every fault is offered all the time. seed: of these.
     """

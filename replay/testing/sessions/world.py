@@ -72,7 +72,7 @@ class _Made(NamedTuple):
 
 
 class SessionWorld(ScriptedSession):
-    """A session whose order is chosen from outside. made: the moves so far."""
+    """A session whose order is chosen by the caller. made: the moves so far."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         super().__init__(scenario, memory)
@@ -171,7 +171,7 @@ class SessionWorld(ScriptedSession):
         self.is_faulty = False
 
     def conditions(self) -> str:
-        """Return the fault mix in words: which kinds of faults are on, and how often each is let through."""
+        """Return the fault mix as text: the enabled kinds of faults, and how often each occurs."""
         return "" if self.fault_mix is None else str(self.fault_mix)
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
@@ -216,7 +216,7 @@ class SessionWorld(ScriptedSession):
         return self
 
     def cancel(self, reason: str = "enough") -> Self:
-        """Cancel what runs."""
+        """Cancel the running ask."""
         self.say(Cancel(reason))
         return self
 

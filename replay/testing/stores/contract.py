@@ -29,4 +29,4 @@ __all__ = ["StoreContract", "StorePlace"]
 
 
 class StoreContract(WritingCases, ReadingCases, DurabilityCases, CatalogCases, ForkCases):
-    """Every case, for a store that is found at the fixture `place`."""
+    """Every case, for the store at the fixture `place`."""

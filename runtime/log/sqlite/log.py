@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SQLiteLog(EventLog):
-    """An `EventLog` in a SQLite file. Makes it and `<path>.lock` if missing. Parameters as of `open_log`."""
+    """An `EventLog` in a SQLite file. Creates it and `<path>.lock` if missing. Parameters: see `open_log`."""
 
     def __init__(
         self,

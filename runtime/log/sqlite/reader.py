@@ -131,7 +131,7 @@ class SQLiteReader(LogReader):
         damage = find_damage(wal)
         if damage is not None:
             raise CorruptLog(
-                f"{wal} is damaged at frame {damage.frame}: {damage.commits or 'all'} commits behind "
+                f"{wal} is damaged at frame {damage.frame}: {damage.commits or 'all'} commits after "
                 f"that cannot be read, and the log's next owner will overwrite them; copy both files first"
             )
 

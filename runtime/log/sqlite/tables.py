@@ -303,7 +303,7 @@ class Tables:
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
                 # Asked again: a live owner may have appended since, and moves the head with the events.
                 if later and self.entry(session_id).head < later[0][0]:
-                    raise corrupt(session_id, later[0][0], "stands behind the last one of its session")
+                    raise corrupt(session_id, later[0][0], "comes after the last one of its session")
 
     def verify(self, hash_chain: HashChain, entry: SessionEntry, known: Head | None = None) -> Head:
         """Check every digest and return the head. known: one that the log must still contain."""

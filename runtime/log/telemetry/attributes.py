@@ -9,7 +9,6 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
-from callboard.actors.protocol.profiles import read_profile
 from callboard.runtime.log.telemetry import names
 from callboard.runtime.log.telemetry.spans import Span
 
@@ -18,6 +17,7 @@ Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]
 CONTENT_CHARS_MAX: Final = (
     4_096  # of one text in an attribute: backends refuse or cut spans of 64 KiB and more
 )
+_ABOUT_CHARS_MAX: Final = 200  # of a description, which each span repeats
 _MICRO: Final = 1_000_000
 
 
@@ -59,8 +59,8 @@ def _of_agent(found: dict[str, Attribute], span: Span) -> None:
     found[names.AGENT_ID] = span.agent
     if isinstance(span.begun.body, Begin):
         found[names.AGENT_KIND] = "program" if span.model.is_program else "model"
-        if description := read_profile(bytes(span.begun.body.profile)).description:
-            found[names.AGENT_DESCRIPTION] = description
+    if span.about:
+        found[names.AGENT_DESCRIPTION] = cut(span.about, _ABOUT_CHARS_MAX)
 
 
 def _of_chat(found: dict[str, Attribute], span: Span) -> None:
@@ -100,6 +100,8 @@ def _of_tool(found: dict[str, Attribute], span: Span) -> None:
     found[names.AGENT_NAME] = span.profile
     found[names.TOOL_NAME] = call.tool
     found[names.TOOL_TYPE] = "function"
+    if span.about:
+        found[names.TOOL_DESCRIPTION] = cut(span.about, _ABOUT_CHARS_MAX)
     found[names.EFFECT] = call.effect
     found[names.TURN] = call.turn
     if call.id:

@@ -90,6 +90,7 @@ class Agent(msgspec.Struct):
             name=self.profile.name,
             agent=self.begin.recipient,
             profile=self.profile.name,
+            about=self.profile.description,
             ending=ending,
             status=status,
             error=ending if status == "failed" else "",
@@ -156,6 +157,7 @@ class Call(msgspec.Struct):
     def ended(self, end: Event | None, at_ms: int, status: SpanStatus, ending: str) -> Span:
         """Return its span. status, ending: of the ask that ends it, if it has no end of its own."""
         assert isinstance(self.begun.body, CallTool), "a call of a tool"
+        profile, name = self.agent.profile, self.begun.body.tool
         if end is not None and isinstance(end.body, ToolReturned):
             status, ending = _TOOL_ENDS[end.body.status]
         return Span(
@@ -165,9 +167,10 @@ class Call(msgspec.Struct):
             begun=self.begun,
             ended=end,
             end_ms=at_ms,
-            name=self.begun.body.tool,
+            name=name,
             agent=self.begun.sender,
-            profile=self.agent.profile.name,
+            profile=profile.name,
+            about=next((one.description for one in profile.tools if one.name == name), ""),
             status=status,
             error=ending if status == "failed" else "",
             tags=self.agent.root.tags,

@@ -7,6 +7,7 @@ secrets are in no event.
 import logging
 import re
 from collections.abc import Callable
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -124,40 +125,27 @@ def _returned(event: Event, body: ToolReturned) -> Record | None:
     if body.status not in ("error", "interrupted"):
         return None
     words = _text_of(body) if body.status == "error" else ""
-    name, frames = traced(body.trace)
-    if body.status == "interrupted":
-        name = "interrupted"
-    elif body.trace and not name:
-        name = _type_in(words)
-    elif not name:
-        name = body.telemetry.code if body.telemetry is not None and body.telemetry.code else "error"
+    frames = frames_of(body.trace)
+    name = body.telemetry.code if body.telemetry is not None and body.telemetry.code else body.status
+    if body.trace and (found := _TYPE.match(words)):  # the output of a tool that raised begins with the type
+        name = found[1]
     where = f" at {frames[-1]}" if frames else ""
     text, said = "tool failed: %s in turn %d, call %d%s", (name, body.turn, body.call, where)
     return Record(TOOLS, logging.WARNING, text, said, event.recipient, words[:_TEXT], name, frames)
 
 
-def traced(trace: str) -> tuple[str, tuple[str, ...]]:
-    """Return the type of the first exception of a traceback, and its frames, without any of its words.
+def frames_of(trace: str) -> tuple[str, ...]:
+    """Return the frames of a traceback, of a chain those of its first exception, without any words of it.
 
-    Both are empty for a text that does not begin as a traceback does. A message stands behind the frames of
-    its exception, so nothing that it says is taken for one.
+    A message stands behind the frames of its exception, so nothing in it is taken for a frame. A traceback
+    that was cut at its beginning has none.
     """
     lines = trace.splitlines()
     if not lines or not lines[0].startswith("Traceback (most recent call last):"):
-        return "", ()
-    frames: list[str] = []
-    for line in lines[1:]:
-        if not line.startswith("  "):
-            return _type_in(line), tuple(frames[-_FRAMES:])
-        if found := _FRAME.fullmatch(line):
-            frames.append(f"{found[1]}:{found[2]} in {found[3]}")
-    return "", tuple(frames[-_FRAMES:])
-
-
-def _type_in(words: str) -> str:
-    """Return the name of a class at the beginning of a text; `error` for none."""
-    found = _TYPE.match(words)
-    return found[1] if found else "error"
+        return ()
+    own = takewhile(lambda line: line.startswith("  "), lines[1:])
+    found = [f"{one[1]}:{one[2]} in {one[3]}" for line in own if (one := _FRAME.fullmatch(line))]
+    return tuple(found[-_FRAMES:])
 
 
 def _text_of(body: ToolReturned) -> str:

@@ -12,8 +12,8 @@ Rules
   - A `chat` is complete when its use is settled, which the agent's next decision says. So the charges of all
     `chat` spans of an ask add up to the usage of its outcome.
   - A delegation that was refused is an `invoke_agent` that begins with its `Delegate`.
-  - Links lead from an attempt to the one that the end of a process cut off (`resume`), from an ask of a fork
-    to that of its origin (`fork`), and from the first `chat` that hears of work in the background to the
+  - Links lead from an attempt to the one that the end of a process cut off (`resume`), from the first ask
+    that a fork ends to that of its origin (`fork`), and from the first `chat` that hears of work in the background to the
     agent that did it (`background`).
   - The end of an ask ends all that is still open below it.
 """
@@ -73,7 +73,7 @@ class SpanFold:
         self._links: tuple[Link, ...] = ()
 
     def add(self, event: Event) -> tuple[Span, ...]:
-        """Take the next event in. Return the spans that it completes, children before their parents."""
+        """Add the next event. Return the spans that it completes, children before their parents."""
         handler = _HANDLERS.get(type(event.body))
         return handler(self, event, event.body) if handler is not None else ()
 
@@ -100,10 +100,11 @@ class SpanFold:
         self.host = body.host or body.resumed.host or self.host
         owner, seq = self._last_ask
         self._last_ask = owner or body.origin, seq
-        if seq:
-            self._links = (Link("fork", seq, seq, self._last_ask[0]),)
+        links = (Link("fork", seq, seq, self._last_ask[0]),) if seq else ()
         if self._root is not None:
-            self._root.links = self._links
+            self._root.links = links
+        else:  # of the next ask
+            self._links = links
         return ()
 
     def ask(self, event: Event, body: Ask) -> tuple[Span, ...]:

@@ -29,11 +29,12 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that has ended.
 
     trace: the seq of its `Ask`. parent: the seq of the span above it, 0 for none.
-    begun, ended: its first and its last event. `ended` is None if the end of an ask cut it off, or if it has
-    no end in the log.
+    begun, ended: its first and its last event. `ended` stays empty if the end of an ask cut it off, or if it
+    has no end in the log.
     end_ms: in milliseconds since 1970 UTC. name: of the host, agent, model or tool.
-    agent, profile: the address and the name of its agent. ending: the kind of end of an ask or agent, empty
-    for others. error: the type of its failure, empty for none.
+    agent, profile: the address and the name of its agent. about: the description of an agent or a tool.
+    ending: the kind of end of an ask or agent, empty for others. error: the type of its failure, empty for
+    none.
     asked: the request of a `chat`. model: that it asks. charge: for it. wait_ms: from the request to the
     grant, without the back-off. links: to spans that it follows from. tags: of the session.
     """
@@ -47,6 +48,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     agent: str = ""
     profile: str = ""
+    about: str = ""
     ending: str = ""
     status: SpanStatus = "ok"
     error: str = ""

@@ -169,7 +169,7 @@ class AnthropicModel:
             )
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        """Ask once. Return a fault of the service, the network or the key as a failure."""
         body = b""
         try:
             self.check()
@@ -203,7 +203,7 @@ class AnthropicModel:
         return body_of(request, said, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return the changes to the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, as texts. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:
@@ -219,7 +219,7 @@ class AnthropicModel:
         return {name: value for name, value in found.items() if value and len(value) >= _SECRET_CHARS_MIN}
 
     def ended(self, session_id: str, address: str = "") -> None:
-        """Let go of the translated conversation of an agent that ended."""
+        """Forget the translated conversation of an agent that ended."""
         self._translator.forget(session_id, address)
 
     async def aclose(self) -> None:

@@ -61,7 +61,7 @@ class SentConversations:
             self._forget(next(iter(self._entries)))
 
     def forget(self, session_id: str, address: str) -> None:
-        """Let go of an agent's conversation, or without an address of all of a session."""
+        """Forget the conversation of an agent, or without an address all of a session."""
         if address:
             self._forget((session_id, address))
             return

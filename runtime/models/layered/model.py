@@ -144,7 +144,7 @@ class LayeredModel:
             )
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        """Ask once. A fault of the service, the network or the key is returned as a failure."""
+        """Ask once. Return a fault of the service, the network or the key as a failure."""
         try:
             self.check()
             messages = self._translator.messages_for(request)
@@ -180,7 +180,7 @@ class LayeredModel:
             raise MisuseError(f"the request cannot be written now: {error}") from error
 
     def repairs(self, request: ModelRequest) -> tuple[str, ...]:
-        """Return the changes to the model's own replies, in words. Raises MisuseError."""
+        """Return the changes to the model's own replies, as texts. Raises MisuseError."""
         try:
             return self._translator.repairs(request)
         except Unsayable as error:

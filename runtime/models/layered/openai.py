@@ -47,7 +47,7 @@ class OpenAIModel(LayeredModel):
 
 
 class OpenAICompatibleModel(LayeredModel):
-    """A model behind an API of OpenAI's form: a gateway, or a server of your own.
+    """A model behind an API like OpenAI's: a gateway, or your own server.
 
     base_url: of the API, as OpenAI's client takes it, for example `http://localhost:8000/v1`. api_key: if the
     server wants one. known_as: its name in the log, by default `compatible:<name>`. limit: the parameter of
@@ -75,7 +75,7 @@ class OpenAICompatibleModel(LayeredModel):
 
 
 class OpenRouterModel(LayeredModel):
-    """A model that OpenRouter leads to. name: as there, for example `anthropic/claude-sonnet-5`.
+    """A model of OpenRouter. name: as there, for example `anthropic/claude-sonnet-5`.
 
     The other arguments are those of `AnthropicModel`, without `cache`.
     """

@@ -1,4 +1,4 @@
-"""Calls that wait for tasks: for which they wait, when they are answered at once, and what they cancel."""
+"""Calls that wait for tasks: for which they wait, when they are answered at once, and their cancels."""
 
 import msgspec
 import pytest

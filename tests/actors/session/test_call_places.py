@@ -1,4 +1,4 @@
-"""The names of agents and the places of calls: a program's asks keep theirs, whatever comes before them."""
+"""The names of agents and the places of calls: a program's asks keep theirs, with anything before them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

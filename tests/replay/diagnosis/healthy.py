@@ -10,7 +10,7 @@ from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.replies import Reply, calls, report
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from tests.replay.diagnosis.kit import Arguments, delegate, host, ok, simulate, use, worker
 
 
@@ -234,6 +234,90 @@ def same_mail_to_two() -> Recording:
     return simulate({"host": [*mails, Reply("They know.")]})
 
 
+def looked_before_again() -> Recording:
+    """Look whether a mail that timed out was sent, and send it again."""
+    done = count()
+
+    def tools(agent: str, tool: str, arguments: Arguments) -> str:
+        if tool == "send" and not next(done):
+            raise OSError("timed out")
+        return "not sent" if tool == "status" else ok(agent, tool, arguments)
+
+    mail = use("send", to="ann", text="Your parcel is here")
+    steps = [mail, use("status", to="ann"), mail, Reply("Ann was told.")]
+    return simulate({"host": steps}, tools)
+
+
+def file_handed_on() -> Recording:
+    """Let one agent write a file, and another one write it anew once the first has ended."""
+    replies = {
+        "host": [
+            delegate("Draft notes/a.md"),
+            delegate("Write notes/a.md again, shorter"),
+            Reply("It is short."),
+        ],
+        "host.1": [use("save", path="notes/a.md", text="a long text"), report({"saved": True})],
+        "host.2": [use("save", path="notes/a.md", text="a text"), report({"saved": True})],
+    }
+    return simulate(replies)
+
+
+def file_read_first() -> Recording:
+    """Let two agents add to one file, each of which reads it first."""
+    look = use("look", path="notes/a.md")
+    wait = [use("count", of=str(n)) for n in range(4)]
+    replies = {
+        "host": [delegate("Add one", "Add two"), Reply("Both stand there.")],
+        "host.1": [look, use("save", path="notes/a.md", text="one"), report({"saved": True})],
+        "host.2": [*wait, look, use("save", path="notes/a.md", text="one two"), report({"saved": True})],
+    }
+    return simulate(replies)
+
+
+def asked_and_answered() -> Recording:
+    """Answer the question of a child by another task."""
+    task_of = calls(task("worker", "Pay the invoice")), calls(task("worker", "Pay the one of May"))
+    replies = {
+        "host": [*task_of, Reply("Paid.")],
+        "host.1": [Reply("The one of March or of May?")],
+        "host.2": [Reply("It is paid.")],
+    }
+    return simulate(replies)
+
+
+def asked_on() -> Recording:
+    """Ask the user what a child asks."""
+    replies = {
+        "host": [calls(task("worker", "Pay the invoice")), Reply("Do you mean that of March or of May?")],
+        "host.1": [Reply("The one of March or of May?")],
+    }
+    return simulate(replies)
+
+
+def offered_more() -> Recording:
+    """Let a child end with its work and an offer."""
+    said = Reply("The tests of net/client.py pass now, and the log is clean. Shall I look at the others?")
+    return simulate({"host": [calls(task("worker", "Mend it")), Reply("It works.")], "host.1": [said]})
+
+
+def numbered_on() -> Recording:
+    """Ask for one page after the other, of which no result names the next."""
+    steps = [use("look", page=f"PAGE-{n}") for n in range(1_001, 1_006)]
+    return simulate(
+        {"host": [*steps, Reply("Five pages.")]}, lambda agent, tool, arguments: f"of {arguments['page']}"
+    )
+
+
+def denied_and_left() -> Recording:
+    """Be denied a payment, and write what was denied."""
+    note = use("send", to="ann", text="The payment of 4545 was not approved.")
+
+    def approve(agent: str, asked: RequestApproval) -> ApprovalGiven:
+        return ApprovalGiven(asked.turn, asked.call, "denied")
+
+    return simulate({"host": [use("pay", cents=4545), note, Reply("Not paid: denied.")]}, approve=approve)
+
+
 def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
     """Yield the name of each healthy session, and a function that makes it."""
     many: list[tuple[Callable[[Any], Recording], Sequence[object]]] = [
@@ -247,6 +331,15 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         (approved, ("as asked", "same", "denied")),
         (sought, (4, 7)),
         (told, ("I could not count them.", "The counter is unavailable.", "Which folder is it?")),
+        (
+            told,
+            (
+                "Ich habe 503 erhalten.",
+                "Die Dateien lassen sich nicht zählen.",
+                "No hay 8: fallo.",
+                "数えられません。",
+            ),
+        ),
     ]
     for make, arguments in many:
         for one in arguments:
@@ -260,6 +353,7 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         yield f"recovered from {name}", partial(recovered, *slip)
     for single in (
         summed_up, in_other_words, one_after_the_other, read_again, told_in_time, given_again, nested,
-        tests_mended, same_mail_to_two,
+        tests_mended, same_mail_to_two, looked_before_again, file_handed_on, file_read_first,
+        asked_and_answered, asked_on, offered_more, numbered_on, denied_and_left,
     ):  # fmt: skip
         yield single.__name__, single

@@ -47,7 +47,7 @@ def delegate(*prompts: str, agent: str = "worker") -> Reply:
 
 
 def ok(agent: str, tool: str, arguments: Arguments) -> str:
-    """Answer as a tool that did what it was asked."""
+    """Answer as a tool that succeeded."""
     return f"{tool} {arguments} is done"
 
 

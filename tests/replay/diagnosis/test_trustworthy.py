@@ -14,6 +14,7 @@ from tests.golden import golden, recorded
 from tests.replay.diagnosis.healthy import healthy
 from tests.replay.diagnosis.planted import PLANTED, Planted
 from tests.replay.diagnosis.trajectories import played, sessions_of
+from tests.replay.diagnosis.user_stories import STORIES, Story
 
 RUNS = Path(__file__).parents[2] / "data" / "runs"
 GUESSES_MAX = 1 / 20
@@ -54,6 +55,13 @@ def test_no_fact_is_told_about_a_healthy_session() -> None:
 def test_guesses_about_healthy_sessions_are_rare() -> None:
     count, found = alarms()
     assert len(found) <= GUESSES_MAX * count
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda one: one.name)
+def test_the_cause_of_a_users_story_is_named_once_with_its_agent(story: Story) -> None:
+    (finding,) = story.make().diagnose()
+    assert (finding.kind, finding.agent) == (story.kind, story.agent)
+    assert story.words in finding.says
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda one: one.name)

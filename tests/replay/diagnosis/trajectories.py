@@ -40,7 +40,9 @@ def played(agents: list[Agent]) -> Recording:
 def _scenario(agents: list[Agent]) -> Scenario:
     children = {one["parent_tool_use_id"]: one for one in agents[1:] if one.get("parent_tool_use_id")}
     spawned: list[Agent] = [children[use] for use in _uses(agents[0]) if use in children]
-    results = {one["tool_use_id"]: one for agent in agents for one in _results(agent)}
+    results: dict[str, list[dict[str, Any]]] = {}
+    for one in (one for agent in agents for one in _results(agent)):
+        results.setdefault(one["tool_use_id"], []).append(one)  # some services use an id again
     by_address = {"host": agents[0]} | {f"host.{n}": child for n, child in enumerate(spawned, 1)}
     replies = {address: [_reply(one, children) for one in _replies(of)] for address, of in by_address.items()}
 
@@ -49,7 +51,8 @@ def _scenario(agents: list[Agent]) -> Scenario:
         return made[request.turn - 1] if request.turn <= len(made) else Reply("done")
 
     def gives(address: str, call: CallTool) -> ToolReturned:
-        result = results.get(call.id, {"content": "no result", "is_error": True})
+        mine = results.get(call.id) or [{"content": "no result", "is_error": True}]
+        result = mine.pop(0) if len(mine) > 1 else mine[0]
         said = result["content"]
         text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
         return ToolReturned(
@@ -65,12 +68,21 @@ def _scenario(agents: list[Agent]) -> Scenario:
     )
     said = _replies(agents[0])
     ends = sum(not _calls(reply) for reply in said) + bool(said and _calls(said[-1]))
-    asks = [ask(f"prompt {n}", request_id=f"r{n}", limits=WIDE) for n in range(ends)]
+    prompts = [*_prompts(agents[0]), *(f"prompt {n}" for n in range(ends))]
+    asks = [ask(prompts[n], request_id=f"r{n}", limits=WIDE) for n in range(ends)]
     return Scenario(people, says, asks, limits=WIDE, tool=gives)
 
 
 def _replies(agent: Agent) -> list[dict[str, Any]]:
     return [item for item in agent["items"] if item["kind"] == "assistant" and item["content"]]
+
+
+def _prompts(agent: Agent) -> Iterator[str]:
+    for item in agent["items"]:
+        if item["kind"] == "user":
+            said = item["content"]
+            texts = [said] if isinstance(said, str) else [one.get("text", "") for one in said]
+            yield "\n".join(texts) or "go on"
 
 
 def _results(agent: Agent) -> list[dict[str, Any]]:

@@ -6,12 +6,18 @@ python -m tests.replay.page.screenshots     rewrite docs/img/page-*.png; `make s
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
+from callboard.actors.protocol.events import Event
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.runtime.log.memory import MemoryReader
+from callboard.testing.storing import recording_of
 from tests.browser import Browser, browser, end_browser
 from tests.pages import ROOT
 from tests.replay.page.forks import fork_log
@@ -40,6 +46,20 @@ def _page(recording: Callable[[], Recording]) -> Callable[[Path], Path]:
     return lambda folder: write_page(recording(), folder)
 
 
+def waited() -> Recording:
+    """Record a session, and let its models and tools take seconds."""
+    times: dict[int, int] = {0: 0}
+    events: list[Event] = []
+    dice = Random(4)
+    for event in poisoned_sum().events:
+        after = {"ModelReplied": dice.uniform(1.5, 9), "ToolReturned": dice.uniform(0.3, 4)}.get(
+            event.kind, 0.02
+        )
+        times[event.seq] = max(times[event.seq - 1], times[event.cause] + int(after * 1_000))
+        events.append(replace(event, at=START_MS + times[event.seq]))
+    return recording_of(events, "one", "Refund twelve orders.")
+
+
 def _two(folder: Path) -> Path:
     log, name = fork_log()
     reader = MemoryReader(log)
@@ -58,6 +78,9 @@ VIEWS: Final = {
     "page-conversation": View(_page(workshop), "callboard.read('host')"),
     "page-why": View(
         _page(poisoned_sum), _on_finding("callboard.setMode('events'); callboard.detail.show('why')")
+    ),
+    "page-time": View(
+        _page(waited), _on_finding("callboard.setMode('story'); callboard.detail.show('message')")
     ),
     "page-two": View(_two, "callboard.refresh()"),
 }

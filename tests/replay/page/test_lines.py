@@ -12,6 +12,7 @@ from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.addresses import is_agent
 from callboard.replay.page import changes, lines
 from callboard.replay.page.changes import Change
+from callboard.replay.page.cutting import Cutting
 from callboard.replay.page.lines import Shared
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
@@ -114,7 +115,7 @@ def test_the_last_states_of_golden_sessions_follow_from_the_changes(name: str) -
 )
 def test_a_value_is_the_same_after_its_shared_texts_are_put_back(value: object, texts: list[str]) -> None:
     body = msgspec.json.encode({"type": "Cancel", "reason": texts, "again": value})
-    shared, data = Shared(), PageData.__new__(PageData)
+    shared, data = Shared(Cutting()), PageData.__new__(PageData)
     shared.note(1, body)
     written = [*shared.lines_of(Change(7, {"a": msgspec.json.encode([value, texts])}, ["b"]))]
     data.bodies, data.shared = ["", body.decode()], [json.loads(one[1:]) for one in written[:-1]]

@@ -210,7 +210,7 @@ def test_every_run_replays_exactly_from_its_text(
 
 def test_a_step_that_is_not_there_is_named() -> None:
     with pytest.raises(
-        ScheduleMisfit, match="fits no longer at step 2: wanted s9>c, there is s1>c"
+        ScheduleMisfit, match="no longer fits at step 2: wanted s9>c, there is s1>c"
     ) as caught:
         replay(collector("1", "2").world, Schedule(("s0>c", "s9>c")))
     assert (caught.value.at, caught.value.wanted, caught.value.offered) == (2, "s9>c", ("s1>c",))

@@ -7,22 +7,24 @@ from typing import Any, cast
 import pytest
 
 from callboard.actors.protocol.client_messages import Forked
-from callboard.actors.protocol.errors import MissingProgram, SessionExists, SessionNotFound
+from callboard.actors.protocol.errors import CallboardError, MissingProgram, SessionExists, SessionNotFound
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
 from callboard.runtime.forks.fork_starter import is_closing, refuse_missing_programs
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
-from callboard.runtime.tools.tool import Tool
-from tests.runtime.forks.kit import Counted, events_of, host_of, recorded, reporting, rows_of
+from callboard.runtime.tools.tool import Tool, tool
+from tests.runtime.forks.kit import Counted, events_of, forked, host_of, recorded, reporting, rows_of
 from tests.runtime.log.kit import added
 
 
@@ -94,6 +96,59 @@ def test_a_fork_is_in_the_log_with_its_first_event_and_the_title_of_its_origin()
     assert titles["f"] == titles["origin"] != ""
 
 
+@pytest.mark.parametrize("at", [5, 43, 77])
+def test_a_fork_in_the_middle_asks_nothing_again(at: int) -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    outcome, asked = asyncio.run(forked(log, at=at, fork_id="f"))
+    assert (asked, outcome.kind) == ([], "answered")
+
+
+@pytest.mark.parametrize("limits", [None, Limits(max_iterations=7)])
+def test_a_fork_has_its_own_limits_if_it_is_given_some(limits: Limits | None) -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    asyncio.run(fork(log, at=5, limits=limits))
+    (first,) = (one.body for one in events_of(log, "f") if isinstance(one.body, Forked))
+    assert first.resumed.limits == limits
+
+
+def test_a_fork_whose_id_has_a_secret_in_it_is_refused() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+
+    async def work() -> None:
+        secrets = {"KEY": "hunter2hunter2"}
+        async with Runtime(log, model=Counted(reporting), secrets=secrets) as runtime:
+            await runtime.fork("origin", host_of(), fork_id="of-hunter2hunter2")
+
+    with pytest.raises(CallboardError, match="session_id"):
+        asyncio.run(work())
+
+
+def test_a_fork_into_a_program_at_work_needs_that_program() -> None:
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    @program(name="host", tools=[look])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.call(look)
+
+    log = MemoryLog()
+
+    async def work() -> None:
+        async with Runtime(log, model=Counted(reporting)) as runtime:
+            await runtime.run(host, "Go.", session_id="origin")
+            events = events_of(log, "origin")
+            (started,) = (one.seq for one in events if isinstance(one.body, ToolReturned))
+            await runtime.fork("origin", Agent("host", tools=[look]), at=started, fork_id="f")
+
+    with pytest.raises(MissingProgram, match="in these programs: host"):
+        asyncio.run(work())
+
+
 def test_a_fork_that_exists_or_of_nothing_is_refused() -> None:
     log = MemoryLog()
     asyncio.run(recorded(log, reporting))
@@ -131,6 +186,7 @@ class Shop(ToolSource, LiveSource):
 
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
+        self.asked: list[str] = []
 
     def live(self) -> LiveSource:
         return self
@@ -139,10 +195,12 @@ class Shop(ToolSource, LiveSource):
         return {}
 
     async def listed(self, scope: Scope) -> Sequence[Tool]:
+        self.asked.append("listed")
         self.scopes.append(scope)
         return []
 
     def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        self.asked.append("recorded")
         self.scopes.append(scope)
         return []
 
@@ -155,6 +213,7 @@ class Shop(ToolSource, LiveSource):
 
 def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask() -> None:
     log, shop = MemoryLog(), Shop()
+    shop.is_optional = True
     host = Agent("host", tools=[shop])
 
     async def work() -> None:
@@ -162,6 +221,7 @@ def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask()
             await runtime.run(host, "Go.", session_id="origin", deps="first")
             session = await runtime.fork("origin", host, fork_id="f", deps="second")
             assert [scope.deps() for scope in shop.scopes] == ["first", "second"]
+            assert shop.asked == ["listed", "listed"], "a fork may have the tools of today"
             await session.ask("Go on.", deps="third")
             assert [scope.deps() for scope in shop.scopes] == ["first", "third"]
             await session.detach(0)

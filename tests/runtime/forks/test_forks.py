@@ -5,7 +5,8 @@ import random
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.errors import MisuseError, SessionExists, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
@@ -24,6 +26,8 @@ from callboard.replay.diff import diff
 from callboard.replay.recording import Recording
 from callboard.runtime import clock
 from callboard.runtime.agent import Agent
+from callboard.runtime.forks.forks import Forks
+from callboard.runtime.forks.starting import Forking
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import Call, ScriptedModel, call, calls, say
@@ -49,6 +53,33 @@ from tests.runtime.forks.kit import (
     survey,
 )
 from tests.runtime.log.kit import added
+
+
+def test_a_wish_to_fork_has_each_parameter_in_its_place() -> None:
+    asked: list[Any] = []
+
+    class Asking(Forks):
+        def _started(self) -> Any:
+            async def fork(*given: Any) -> None:
+                asked.append(given)
+
+            return SimpleNamespace(fork=fork)
+
+    async def main() -> None:
+        limits = Limits(max_iterations=3)
+        deps, files, memory = cast("Any", ("deps", "files", "memory"))
+        await Asking().fork(
+            "s", cast("Any", "agent"), at=4, changes={("host", 1, 0): "x"}, limits=limits, effects="ask",
+            fork_id="f", until=9, deps=deps, files=files, memory=memory,
+        )  # fmt: skip
+        await Asking().fork("s", cast("Any", "agent"))
+        changes: dict[Any, Json] = {("host", 1, 0): Json(b'"x"')}
+        assert asked == [
+            ("s", "agent", Forking(4, changes, limits, "ask", "f", 9, deps, files, memory)),
+            ("s", "agent", Forking()),
+        ]
+
+    asyncio.run(main())
 
 
 def test_a_fork_without_a_change_repeats_its_origin_and_asks_nothing() -> None:

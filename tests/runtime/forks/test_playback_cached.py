@@ -27,7 +27,7 @@ def look(place: int) -> str:
 
 
 def looking(request: ModelRequest) -> Any:
-    """Look at one place three times, then say what was seen."""
+    """Look at one place three times, then report the results."""
     steps = [call("look", place=1), call("look", place=1), call("look", place=1), say(said(request))]
     return steps[request.turn - 1]
 

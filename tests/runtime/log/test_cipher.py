@@ -84,7 +84,7 @@ def test_equal_bodies_and_values_do_not_look_alike(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [(None, "is encrypted: give the key"), (b"x" * 32, "another key; give that one")]
+    ("key", "said"), [(None, "is encrypted: pass the key"), (b"x" * 32, "another key; pass that one")]
 )
 def test_a_lost_or_wrong_key_is_a_clear_error_for_everybody(path: Path, key: bytes | None, said: str) -> None:
     with pytest.raises(WrongKey, match=said):
@@ -248,3 +248,12 @@ def test_a_description_with_a_broken_salt_is_damage() -> None:
     name, salt, check = new_cipher(KEY).description.rsplit(" ", 2)
     with pytest.raises(CorruptLog, match="it is damaged: its encryption has no valid salt"):
         cipher_of(f"{name} {salt}x {check}", KEY, "it")
+
+
+def test_a_cipher_has_a_key_for_all_values_and_one_for_each_session_whatever_its_name() -> None:
+    with pytest.raises(MisuseError):
+        Cipher(b"short", b"salt" * 4)
+    cipher = Cipher(b"e" * 32, b"salt" * 4)
+    for place in (("title", "blob"), ("blob", b"digest"), ("event", "blob", 3)):
+        assert cipher.open(place, cipher.seal(place, b"text")) == b"text"
+    assert len(cipher._keys) == 2, "of values, and of the session with that name"

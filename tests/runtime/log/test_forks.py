@@ -127,3 +127,25 @@ def test_a_copy_of_a_fork_holds_the_sessions_that_it_shares_events_with(
         assert sorted(row.session_id for row in reader.sessions()) == ["f", "g", "s"]
         assert {name: reader.verify_chain(name) for name in "sfg"} == {name: heads[name] for name in "sfg"}
         assert reader.events("g") == wanted
+
+
+def test_trees_are_told_apart_by_their_roots_also_where_the_root_was_deleted() -> None:
+    def row(number: int, name: str, parent: str = "") -> SessionRow:
+        return SessionRow(name, 1, 9, 0, "", number, parent=parent)
+
+    rows = [
+        row(1, "a"),
+        row(2, "b", "a"),
+        row(3, "c", "b"),
+        row(4, "x"),
+        row(5, "f", "gone"),
+        row(6, "g", "gone"),
+    ]
+
+    def taken(*chosen: str) -> list[str]:
+        return [one.session_id for one in whole_trees(rows, lambda row: row.session_id in chosen)]
+
+    assert taken("a", "b", "c", "x") == ["x", "c", "b", "a"]
+    assert taken("b", "c", "f") == []
+    assert taken("c", "g", "x") == ["x"]
+    assert taken("f", "g") == ["g", "f"]

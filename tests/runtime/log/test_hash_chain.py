@@ -200,8 +200,8 @@ def test_a_key_is_recognised_without_being_stored() -> None:
     HashChain(b"key").check_key(kept, "here")
     HashChain().check_key("", "here")
     for chain, there, said in (
-        (HashChain(), kept, "made with a digest key; give that key"),
-        (HashChain(b"other"), kept, "made with another digest key; give that key"),
+        (HashChain(), kept, "created with a digest key; pass that key"),
+        (HashChain(b"other"), kept, "created with another digest key; pass that key"),
         (HashChain(b"key"), "", "made without a digest key; leave the key out"),
     ):
         with pytest.raises(MisuseError, match=said):
@@ -297,3 +297,10 @@ def test_a_head_that_was_acknowledged_and_is_not_in_the_log_is_named(known: Head
     rows = chained(events(1, 3), chain)
     with pytest.raises(CorruptLog, match=said):
         verify(chain, rows, 3, known)
+
+
+def test_a_log_knows_its_key_by_sixteen_signs() -> None:
+    assert HashChain().key_check == ""
+    checks = {HashChain(key).key_check for key in (b"a", b"b", b"a" * 32)}
+    assert len(checks) == 3
+    assert {len(check) for check in checks} == {16}

@@ -86,6 +86,11 @@ def test_splicing_undoes_any_cutting(parts: list[tuple[bytes, bytes]], rest: byt
     assert splice(text + rest, cuts) == whole
 
 
+def test_a_value_is_known_by_a_digest_that_never_changes() -> None:
+    expected = "1a789696523a4f25b96eed3f21d6c51e0bf5165a8bf590449d813ea4b4e95358"
+    assert blob_digest(b"value").hex() == expected
+
+
 def test_only_foreign_json_of_a_kibibyte_or_more_is_cut() -> None:
     small, big = json_text(PIECE_BYTES_MIN - 1), json_text(PIECE_BYTES_MIN)
     for value, count in ((small, 0), (big, 1)):

@@ -33,7 +33,8 @@ def test_waiters_are_woken_up_to_a_seq_and_no_further() -> None:
         stream.wake(9)
         assert (await waits[0][1]).seq == 9
         assert not stream.is_awaited
-        assert await stream.wait(2) == stream.head
+        async with asyncio.timeout(20):
+            assert await stream.wait(2) == await stream.wait(9) == stream.head
 
     run(work)
 
@@ -48,6 +49,10 @@ def test_a_waiter_hears_why_it_waited_in_vain() -> None:
             stream.wake(EVERYTHING)
             with pytest.raises(kind):
                 await waiting
+            if error is not None:
+                with pytest.raises(kind):
+                    await asyncio.wait_for(stream.wait(2), 20)  # at once
+                assert not stream.is_awaited
 
     run(work)
 

@@ -137,7 +137,7 @@ def test_a_store_that_returns_too_much_is_cut_and_one_that_returns_junk_is_refus
     assert [one.id for one in ctx.memory.recall(limit=1)] == ["1"]
     assert ctx.labels_stated == ()
     junk.append("no entry")  # type: ignore[arg-type]  # a store of a user may return anything
-    with pytest.raises(MemoryFailed, match="something else than entries"):
+    with pytest.raises(MemoryFailed, match="something other than entries"):
         context(store).memory.recall()
 
 

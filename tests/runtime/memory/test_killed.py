@@ -33,7 +33,7 @@ while True:
 
 @contextmanager
 def writing(path: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a writer, and kill it at the end of the block, whatever it does then."""
+    """Run a writer, and kill it at the end of the block, in any state."""
     command = [sys.executable, "-c", WRITER, str(path), name]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""`ToolOutput` refuses parts that nobody could read."""
+"""`ToolOutput` refuses parts that are not readable."""
 
 from typing import Any
 

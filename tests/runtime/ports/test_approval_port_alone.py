@@ -11,7 +11,7 @@ import pytest
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import Diverged, InvalidPrompt, SessionEnded, UnknownName
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.session.permissions import Permissions
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
@@ -383,6 +383,17 @@ def test_the_values_of_a_form_go_through_the_store_of_inputs() -> None:
         assert [bytes(one.values) for one in desk.given] == [b'"taken"']
 
     run(work)
+
+
+def test_a_form_with_fields_that_are_needed_may_be_denied_without_them() -> None:
+    needs = Json(
+        b'{"input":{"message":"m","schema":{"type":"object","properties":{"n":{"type":"integer"}},'
+        b'"required":["n"]}}}'
+    )
+    asked = asking(round=1, form=needs)
+    assert given_by(asked, "d", ApprovalAnswer(False), NO_SECRETS.redactor).values == NULL
+    with pytest.raises(InvalidPrompt):
+        given_by(asked, "d", YES, NO_SECRETS.redactor)
 
 
 def test_other_arguments_need_the_tool_of_this_process() -> None:

@@ -477,7 +477,8 @@ def test_a_model_that_answers_with_another_object_is_told_so_and_a_long_text_is_
     assert failure is not None
     assert "a model answers with a ModelAnswer, not str" in failure.message
     for chars, kept in ((1_000, 1_000), (1_001, 1_000)):
-        reason = asked(lambda _, chars=chars: ModelAnswer(TEXT, "r" * chars)).reply.stop_reason
+        answer = ModelAnswer(TEXT, "r" * chars)
+        reason = asked(partial(_given, answer)).reply.stop_reason
         assert len(reason) == kept
         assert (reason == "r" * chars) == (chars == kept)
 

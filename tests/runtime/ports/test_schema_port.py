@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -204,3 +205,13 @@ def test_the_validators_have_the_time_that_the_check_of_the_schema_has_left() ->
     ((body, kind, redactor, left),) = checker.asked
     assert (body, kind, redactor) == (TYPED, "type m.T", "redactor")
     assert left == pytest.approx(3.0, abs=1e-6)
+
+
+def test_a_check_that_is_lost_after_its_answer_is_not_answered_again() -> None:
+    answered: list[object] = []
+    gate = SimpleNamespace(request=lambda seq: None)
+    board: Any = SimpleNamespace(gate=gate, answer=lambda *given: answered.append(given))
+    port = SchemaPort.__new__(SchemaPort)
+    port._board = board
+    port._lost(9, ValueError("late"))
+    assert answered == []

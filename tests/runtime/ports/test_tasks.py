@@ -411,3 +411,57 @@ def test_what_a_cancelled_task_had_not_begun_is_no_longer_under_way() -> None:
         assert bench.tasks.begun == []
 
     assert seen_by(story) == []
+
+
+def test_of_calls_with_a_limit_few_more_are_kept_than_are_under_way() -> None:
+    async def run() -> list[int]:
+        tasks, sizes = Tasks(unlost), list[int]()
+        for seq in (1_001, 1_002):
+            gate = asyncio.sleep(60)
+            tasks.spawn(seq, noted(gate, seq, []), gate, 60.0)
+        for seq in range(200):
+            quick = asyncio.sleep(0)
+            tasks.spawn(seq, noted(quick, seq, []), quick, 60.0)
+            sizes.append(len(tasks._limited[60.0]))
+            await asyncio.sleep(0.001)
+        await tasks.aclose()
+        return sizes
+
+    sizes = run_virtually(run())[0]
+    assert max(sizes) == 64 + 2 * 3
+    assert min(sizes[80:]) == 3
+
+
+def test_a_call_that_ended_before_its_time_is_passed_over_when_the_time_comes() -> None:
+    complaints: list[object] = []
+
+    async def run() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        seen: list[str] = []
+        tasks = Tasks(unlost, lambda seq, limit_s: seen.append(f"{seq} expired"))
+        for seq, wait_s in ((1, 0.0), (2, 0.05)):
+            gate = asyncio.sleep(wait_s)
+            tasks.spawn(seq, noted(gate, seq, seen), gate, 0.01)
+        await asyncio.sleep(0.1)
+        await tasks.aclose()
+        return seen
+
+    assert run_virtually(run())[0] == ["1 done", "2 expired", "2 cancelled"]
+    assert complaints == []
+
+
+def test_a_piece_that_cancels_itself_is_lost_to_nobody_and_those_behind_it_run() -> None:
+    async def run() -> list[str]:
+        tasks, seen = Tasks(unlost), list[str]()
+
+        async def quits() -> None:
+            raise asyncio.CancelledError
+
+        for seq, work in ((1, quits()), (2, noted(asyncio.sleep(0), 2, seen))):
+            tasks.spawn_shared(seq, work, work)
+        await asyncio.sleep(0.01)
+        assert tasks.begun == []
+        assert not tasks._line
+        return seen
+
+    assert run_virtually(run())[0] == ["2 done"]

@@ -1,4 +1,4 @@
-"""The context of a program: what each of its methods asks, and what it refuses."""
+"""The context of a program: the requests of its methods, and their refusals."""
 
 import datetime
 from collections.abc import Awaitable, Callable

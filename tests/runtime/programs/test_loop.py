@@ -280,3 +280,124 @@ def test_a_time_of_day_is_counted_from_the_time_of_the_step() -> None:
     assert (seen, loop.wake_ms) == ([], 10_000)
     loop.run_step(10_000, lambda: None, left_out_ms=2_500)
     assert seen == [1]
+
+
+# --- what a loop holds ----------------------------------------------------------------
+
+
+def test_timers_that_are_kept_fire_after_the_cancelled_ones_were_forgotten() -> None:
+    loop, seen = ProgramLoop(), list[int]()
+
+    def begin() -> None:
+        kept = [loop.call_later(ms / 1_000, seen.append, ms) for ms in (5, 3, 4)]
+        for handle in [loop.call_later(1, seen.append, 0) for _ in range(200)]:
+            handle.cancel()
+        assert len(kept) == 3
+
+    loop.run_step(0, begin)
+    assert loop._cancelled_timers == sum(timer[2].cancelled() for timer in loop._timers)
+    loop.run_step(10, lambda: None)
+    assert seen == [3, 4, 5]
+    loop.run_step(2_000, lambda: None)
+    assert (loop._timers, loop._cancelled_timers) == ([], 0)
+
+
+def test_a_timer_that_has_fired_is_not_counted_when_it_is_cancelled() -> None:
+    loop, seen = ProgramLoop(), list[str]()
+    handles: list[asyncio.TimerHandle] = []
+
+    def begin() -> None:
+        handles.extend(loop.call_later(0.001, seen.append, name) for name in ("first", "cancelled"))
+
+    loop.run_step(0, begin)
+    handles[1].cancel()
+    loop.run_step(1, lambda: None)
+    assert seen == ["first"]
+    for handle in handles:
+        handle.cancel()
+    assert loop._cancelled_timers == 0
+
+
+def test_a_new_loop_stands_and_takes_nothing() -> None:
+    loop = ProgramLoop()
+    assert (loop.is_running(), loop.is_closed(), loop.get_debug(), loop.time()) == (False, False, False, 0)
+    with pytest.raises(MisuseError, match="nothing else may set its events"):
+        loop.call_soon(print)
+
+
+def test_callbacks_that_are_ready_go_with_the_tasks_that_are_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop, seen, ended = ProgramLoop(), list[str](), list[str]()
+
+    async def waits() -> None:
+        try:
+            await loop.create_future()
+        finally:
+            ended.append("closed")
+
+    async def raises() -> None:
+        try:
+            await loop.create_future()
+        finally:
+            raise ValueError("no end")
+
+    def close() -> None:
+        loop.call_soon(seen.append, "ready")
+        loop.close_tasks()
+
+    loop.run_step(0, lambda: [loop.create_task(waits()), loop.create_task(raises())])
+    loop.run_step(1, close)
+    assert (seen, ended) == ([], ["closed"])
+    assert "a program is closed: ValueError: no end" in caplog.text
+
+
+def test_a_generator_that_is_read_to_its_end_is_not_closed_before() -> None:
+    loop, seen = ProgramLoop(), list[int]()
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        for number in range(3):
+            yield number
+            await asyncio.sleep(0)
+
+    async def reads() -> None:
+        async for number in numbers():
+            seen.append(number)
+
+    loop.run_step(0, lambda: loop.create_task(reads()))
+    assert seen == [0, 1, 2]
+
+
+def test_tasks_of_an_ended_loop_go_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    loop = ProgramLoop()
+
+    async def waits() -> None:
+        await loop.create_future()
+
+    loop.run_step(0, lambda: loop.create_task(waits()))
+    assert len(loop.live_tasks) == 1
+    loop.end()
+    assert loop.live_tasks == []
+    gc.collect(1)
+    assert caplog.messages == []
+
+
+def test_ended_tasks_are_looked_for_again_once_there_are_twice_as_many() -> None:
+    loop = ProgramLoop()
+
+    async def ends() -> None:
+        pass
+
+    async def waits() -> None:
+        await loop.create_future()
+
+    def begin() -> None:
+        for _ in range(10):
+            loop.create_task(waits())
+        for _ in range(6):
+            loop.create_task(ends())
+
+    loop.run_step(0, begin)
+    assert (len(loop._tasks), loop._prune_at) == (16, 16)
+    loop.run_step(1, lambda: loop.create_task(ends()))
+    assert (len(loop._tasks), loop._prune_at) == (11, 36)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -18,8 +18,10 @@ from callboard.runtime.programs.replaying import (
     divergence,
     excerpts,
     executed_again,
+    repeat,
     what_of,
 )
+from callboard.runtime.programs.run import ProgramRun
 from tests.runtime.programs.kit import Function, conversation, main_of, played, started, work
 
 
@@ -205,3 +207,30 @@ def test_excerpts_show_the_first_place_that_differs(one: str, other: str) -> Non
         assert shown[0] != shown[1]
     if max(len(one), len(other)) <= 60:
         assert shown == (one, other)
+
+
+def test_a_recorded_step_has_its_own_time_its_marks_and_what_it_left_out() -> None:
+    run = recorded(twice)
+    asked: list[Any] = []
+
+    class Steps:
+        def step(self, *given: Any, **more: Any) -> Any:
+            asked.append((given[:3], more))
+            return run.steps[0].step
+
+    one = run.steps[0]
+    changed = replace(one, step=replace(one.step, head=replace(one.step.head, left_out_ms=7)))
+    repeat(cast("ProgramRun", Steps()), changed)
+    head = changed.step.head
+    assert asked == [((changed.answers, head.at, head.marks), {"left_out_ms": 7})]
+
+
+def test_excerpts_begin_shortly_before_the_first_difference_of_long_texts() -> None:
+    assert excerpts("short", "other") == ("short", "other")
+    assert excerpts("", "x" * 99)[0] == ""
+    one, other = "a" * 100 + "x" + "b" * 100, "a" * 100 + "y" + "b" * 100
+    first, second = excerpts(one, other)
+    assert "x" in first
+    assert "y" in second
+    assert excerpts("x" + one, "y" + other)[0].startswith("x")
+    assert excerpts(one, "a" * 50)[0] != excerpts(one, other)[0], "one of them is long"

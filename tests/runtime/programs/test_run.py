@@ -729,3 +729,46 @@ def test_an_exit_while_an_abandoned_program_is_closed_is_logged_and_goes_no_furt
     run.stop()
     assert "a program does not end: SystemExit: 3" in caplog.text
     assert run.is_over
+
+
+def test_a_run_that_waits_for_nothing_is_over_and_its_code_closed() -> None:
+    ended: list[str] = []
+
+    async def waits(ctx: ProgramContext, prompt: str) -> object:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append("closed")
+
+    run = started(waits)
+    with pytest.raises(ProgramCrashed, match="waits for nothing that can come"):
+        run.step((), T0)
+    assert run.is_over
+    assert ended == ["closed"]
+
+
+def test_no_timer_fires_while_a_run_is_abandoned() -> None:
+    fired: list[str] = []
+
+    async def waits(ctx: ProgramContext, prompt: str) -> object:
+        asyncio.get_running_loop().call_later(1, fired.append, "late")
+        return await ctx.call(work, n=1)
+
+    run = started(waits)
+    run.step((), T0)
+    run.at = T0 + 5_000
+    run._abandon()
+    assert (fired, run.is_over) == ([], True)
+
+
+def test_a_run_counts_what_is_left_out_from_its_first_step() -> None:
+    async def sleeps(ctx: ProgramContext, prompt: str) -> object:
+        await asyncio.sleep(1)
+        return "slept"
+
+    run = started(sleeps)
+    assert run.step((), T0, left_out_ms=700).head.wake == T0 + 1_000
+    assert run.step((), T0 + 600, left_out_ms=1_000).head.wake == T0 + 1_300
+    ending = run.step((), T0 + 1_300, left_out_ms=1_000).ending
+    assert ending is not None
+    assert ending.text == "slept"

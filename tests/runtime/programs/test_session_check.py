@@ -200,6 +200,30 @@ def test_no_garbage_is_collected_while_checks_run_side_by_side_and_again_after_t
     assert gc.isenabled()
 
 
+def test_collection_is_as_it_was_after_the_last_of_several_checks() -> None:
+    with session_check._without_collection():
+        with session_check._without_collection():
+            assert not gc.isenabled()
+        assert not gc.isenabled(), "the first one still runs"
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with session_check._without_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_check_that_was_stopped_before_its_thread_began_does_no_work() -> None:
+    seen: list[int] = []
+    thread = session_check._CheckThread(lambda: seen.append(1))
+    thread.stop()
+    thread.start()
+    thread.join(10)
+    assert seen == []
+
+
 def test_a_session_without_programs_needs_no_thread() -> None:
     before = threading.active_count()
     assert asyncio.run(check_programs([], finder({}))) == []

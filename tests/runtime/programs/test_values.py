@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import AskFailed, CallFailed, DelegationFailed, Interrupted, NotApproved
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs.asks import Answer
-from callboard.runtime.programs.values import delegated_value, tool_value
+from callboard.runtime.programs.values import _text, delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import NO_TYPE, output_type
-from callboard.runtime.tools.output import Blocks, returned
+from callboard.runtime.tools.output import NO_OUTPUT, Blocks, returned
 from callboard.runtime.tools.tool import tool
 from tests.effort import effort
 from tests.runtime.programs.kit import answer
@@ -163,3 +164,9 @@ def test_a_call_that_failed_raises_the_error_of_its_status(
     with pytest.raises(kind, match=said) as caught:
         tool_value("look", answer("look-1", "why", status))
     assert type(caught.value) is kind
+
+
+def test_an_empty_result_is_none_only_where_none_is_a_possible_value() -> None:
+    empty, other = Answer("a", NO_OUTPUT, False, "ok"), Answer("a", Json(b'"hi"'), False, "ok")
+    assert [_text(empty, True), _text(other, True), _text(other, False)] == [None, "hi", "hi"]
+    assert _text(empty, False) is not None

@@ -2,18 +2,21 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from callboard import Agent, Outcome, Runtime, ScriptedModel, ToolContext, call, say, tool
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import AgentsChanged, MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.port_messages import MakeContext, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models
 from tests.runtime.sessions.test_resuming import NAME, log_of, recorded, recording
 
 PAID: list[str] = []
@@ -169,3 +172,16 @@ def test_an_ask_goes_on_without_the_agent_that_a_delegation_waits_for() -> None:
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
     with pytest.raises(MisuseError, match='"next_ask"'):
         Runtime(":memory:", on_agents_changed="later")  # type: ignore[arg-type]  # a wrong value on purpose
+
+
+def test_the_models_of_recorded_agents_must_be_there_with_those_that_they_fall_back_to() -> None:
+    own = Profile("kid", "", model=ModelSpec("own", fallback=(ModelSpec("spare"),)))
+    profiles = [Json(msgspec.json.encode(one)) for one in (own, Profile("plain", ""))]
+    check_models("s", profiles, [ModelSpec("main")], {"main", "own", "spare"})
+    with pytest.raises(AgentsChanged) as raised:
+        check_models("s", profiles, [ModelSpec("main")], {"own"})
+    assert raised.value.differences == (
+        "there is no model 'main' any more",
+        "there is no model 'spare' any more",
+    )
+    check_models("s", [], [], set())

@@ -77,6 +77,7 @@ def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open
             assert started(world) == []
             one, other = kept
             board.start_admitted(one)
+            assert board._unpublished == []
             await board.durable()
             assert started(world) == [CallTool]
             board.answer(other.request, Post("host", ModelReplied(1, 1, "ok")))
@@ -216,7 +217,7 @@ def test_a_board_that_stands_still_takes_answers_and_one_that_is_cut_off_takes_n
 
 def test_what_was_decided_before_a_board_stands_still_is_posted_and_nothing_after_a_failure() -> None:
     async def run() -> None:
-        async with boards(MemoryLog()) as (board, world):
+        async with boards(MemoryLog()) as (board, _):
             closed: list[str] = []
             board.clock.close = lambda: closed.append("clock")  # type: ignore[method-assign]  # on purpose
             before, at = board.seq, board._at

@@ -65,7 +65,8 @@ def test_a_recovered_session_is_written_unless_its_log_has_it_already(is_stored:
         old = SimpleNamespace(actor_stopped=Flag(), stop=lambda: desk.done.append("stopped"))
         gone = SimpleNamespace(actor_stopped=Flag(), stop=lambda: desk.done.append("stopped twice"))
         gone.actor_stopped.set()
-        board.actors.update(host=old, other=gone)  # type: ignore[arg-type]
+        actors: Any = {"host": old, "other": gone}
+        board.actors.update(actors)
         board.restore(desk.recovered, END if is_stored else None)
         assert board.core is desk.core  # type: ignore[comparison-overlap]
         staged: list[Any] = [] if is_stored else [("staged", "s", 3, [TO_CLIENT, OTHER])]

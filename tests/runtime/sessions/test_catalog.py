@@ -221,3 +221,17 @@ def test_the_last_use_is_the_last_event_or_the_creation() -> None:
 
     assert last_use_ms(Row(0, 7)) == 7  # type: ignore[arg-type]  # what a careless caller passes
     assert last_use_ms(Row(9, 7)) == 9  # type: ignore[arg-type]  # what a careless caller passes
+
+
+def test_a_session_is_old_from_the_first_millisecond_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "now_ms", lambda: 60_000)
+
+    async def work() -> None:
+        catalog, _, live = await catalog_of("a", "b", "c", created_ms=9_999)
+        live._sessions["b"] = None  # type: ignore[assignment]  # it runs here
+        assert await catalog.prune(timedelta(seconds=50), None, None) == 1
+        assert await names_of(catalog, EVERY_SESSION) == ["c", "b"]
+        assert await catalog.prune(timedelta(seconds=49), None, None) == 1
+        assert await names_of(catalog, EVERY_SESSION) == ["b"]
+
+    asyncio.run(work())

@@ -1,5 +1,6 @@
 """The shell around a decider: it receives, decides and posts, and says so where the decider raises."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, cast
@@ -154,3 +155,14 @@ def test_an_actor_that_crashes_fails_its_session(board: Board) -> None:
     actor(board).on_crash(RuntimeError("gone"))
     assert board.said == ["fail gone"]
     assert not DeciderActor.use_registry
+
+
+def test_an_actor_knows_its_board_its_address_and_its_name() -> None:
+    async def main() -> None:
+        board = Board()
+        actor = DeciderActor.spawn(cast("DecisionBoard", board), "host.1")
+        assert (actor.address, actor.actor_urn) == ("host.1", "host.1")
+        assert actor.board is board  # type: ignore[comparison-overlap]  # it stands for one
+        actor.stop()
+
+    asyncio.run(main())

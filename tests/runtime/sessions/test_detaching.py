@@ -724,7 +724,10 @@ def test_an_ask_whose_only_caller_leaves_is_cancelled_and_one_that_is_asked_agai
                 await asked.wait()
                 first.cancel()
                 again = asyncio.create_task(session.ask("go", request_id="r")) if is_asked_again else None
-                await asyncio.sleep(0.03)
+                if is_asked_again:
+                    await asyncio.sleep(0.03)
+                else:
+                    await until(lambda session=session: session.activity == "idle")  # type: ignore[misc]  # bound now
                 ends.append(session.activity)
                 await session.close()
                 if again is not None:

@@ -180,3 +180,73 @@ def test_agents_without_a_factory_have_no_instance() -> None:
     assert not instances.has_factories
     assert instances.of("host.1", "kid") is None
     assert instances.count == 0
+
+
+def test_an_instance_is_made_once_for_an_address_and_forgotten_with_its_agent() -> None:
+    made: list[int] = []
+
+    def make() -> Agent:
+        made.append(1)
+        return Agent("lead")
+
+    instances = Instances(roster(Agent.made_by(make)))
+    made.clear()
+    one = instances.of("host.1", "lead")
+    assert instances.of("host.1", "lead") is one
+    other = instances.of("host.2", "lead")
+    assert other is not one
+    assert (len(made), instances.count) == (2, 2)
+    assert instances.of("host", "lead") is not None
+    for address in ("host.1", "host.1", "host"):
+        instances.ended(address)
+    assert instances.count == 2, "that of a host stays"
+    assert instances.of("host.1", "lead") is not one
+    kept = Agent("lead")
+    instances.keep("host.1", kept)
+    assert instances.of("host.1", "lead") is kept
+
+
+def test_an_agent_below_an_instance_is_that_of_the_instance() -> None:
+    helpers: list[Agent] = []
+
+    def make() -> Agent:
+        helpers.append(Agent("helper"))
+        return Agent("lead", agents=[helpers[-1]])
+
+    plain = Agent("plain")
+    instances = Instances({**roster(Agent.made_by(make)), "plain": plain})
+    instances.profile_of = {"host.1": "lead", "host.2": "plain"}.get
+    assert instances.of("host.1.1", "helper") is helpers[-1]
+    assert instances.count == 2, "the lead above it was made as well"
+    assert instances.factory("host.2.1", "helper") is None, "above it is no instance"
+    assert instances.factory("host.1.1", "nobody") is None
+    found = instances.factory("host.1.1", "plain")
+    assert found is not None
+    assert found() is plain, "of the session, below an instance"
+    assert instances.factory("host", "plain") is None
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        (lambda: "lead", "its factory returned 'lead', which is not an Agent"),
+        (lambda: Agent("other"), "its factory made an agent with another name"),
+        (lambda: Agent("lead", agents=[Agent("more")]), "an agent 'more' below it with another name"),
+        (lambda: Agent("lead"), ""),
+    ],
+)
+def test_a_factory_makes_the_same_agent_each_time(later: Any, why: str) -> None:
+    first = [True]
+
+    def make() -> Any:
+        return Agent("lead") if first[0] else later()
+
+    instances = Instances(roster(Agent.made_by(make)))
+    first[0] = False
+    factory = instances.factory("host.1", "lead")
+    assert factory is not None
+    if why:
+        with pytest.raises(InvalidAgent, match=why):
+            factory()
+    else:
+        assert factory().name == "lead"

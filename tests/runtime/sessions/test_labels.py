@@ -11,6 +11,7 @@ from callboard.runtime.sessions.labels import TAGS_MAX, checked_tags, metadata_j
 
 def test_tags_stay_in_their_order_and_occur_once() -> None:
     assert checked_tags(["b", "a", "b", "é ü"], NO_SECRETS) == ("b", "a", "é ü")
+    assert checked_tags(["x" * 200], NO_SECRETS) == ("x" * 200,)
     assert checked_tags((str(n) for n in range(TAGS_MAX)), NO_SECRETS)[-1] == str(TAGS_MAX - 1)
 
 

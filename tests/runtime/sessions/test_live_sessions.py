@@ -186,3 +186,32 @@ def test_a_session_that_runs_here_is_found_and_one_that_waits_says_why(live: Liv
     asyncio.run(wait())
     with pytest.raises(Diverged, match="other code"):
         live.running("b")
+
+
+def test_the_wait_of_a_session_is_ended_in_the_log_only_if_it_waited() -> None:
+    class Noted(MemoryLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.noted: list[int] = []
+
+        async def set_waiting(self, session_id: str, since_ms: int) -> None:
+            self.noted.append(since_ms)
+
+    async def main() -> None:
+        log = Noted()
+        live = LiveSessions(log)
+        await log.open()
+        await log.create("a", 0, "")
+        assert await live.goes_on("a") == 0
+        assert log.noted == []
+        await live.wait_for_code("a", Agent("host"), Diverged("a"))
+        assert "a" in live.waiting
+        assert await live.goes_on("a") == 0
+        assert (len(log.noted), log.noted[-1], "a" in live.waiting) == (2, 0, False)
+        one = session("a")
+        live.add(one)
+        await live.wait_for_code("a", Agent("host"), Diverged("a"))
+        assert await one.on_goes_on() == 0
+        assert "a" not in live.waiting
+
+    asyncio.run(main())

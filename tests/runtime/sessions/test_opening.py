@@ -1,6 +1,8 @@
 """An opening does nothing before it is awaited or entered, and ends as its session does."""
 
 import asyncio
+from types import TracebackType
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.opening import Opening
 
 HOST = Agent("host", model=ScriptedModel(lambda request: say("done")))
 
@@ -57,3 +60,27 @@ def test_an_opening_that_fails_leaves_nothing_to_close() -> None:
                     raise AssertionError("it was opened")
 
     asyncio.run(scene())
+
+
+def test_a_session_is_told_how_its_block_ended() -> None:
+    told: list[object] = []
+
+    class Leaving:
+        async def __aexit__(self, *how: object) -> None:
+            told.extend(how)
+
+    async def opens() -> Any:
+        return Leaving()
+
+    async def scene() -> None:
+        opening = Opening(opens)
+        await opening.__aexit__(None, None, None)
+        assert told == [], "it was never entered"
+        async with opening:
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        asyncio.run(scene())
+    kind, error, trace = told
+    assert (kind, error) == (ValueError, raised.value)
+    assert isinstance(trace, TracebackType)

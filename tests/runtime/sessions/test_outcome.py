@@ -1,4 +1,4 @@
-"""Outcomes: how they are built from the end of an ask, what they tell, and what `unwrap` gives."""
+"""Outcomes: how they are built from the end of an ask, their texts, and the results of `unwrap`."""
 
 from typing import Any, get_args
 

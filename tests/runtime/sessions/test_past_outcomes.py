@@ -1,6 +1,7 @@
 """Outcomes that are read from the log of a session that runs nowhere, or elsewhere."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions import past_outcomes
 from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.resuming import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.tool import tool
 
@@ -79,3 +82,30 @@ def test_a_session_without_asks_has_none_and_an_unknown_one_is_named(log: Memory
     assert found(log, None, "empty") is None
     with pytest.raises(SessionNotFound):
         found(log, None, "gone")
+
+
+def test_the_first_end_of_an_id_counts_and_the_last_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = [SimpleNamespace(end=SimpleNamespace(request_id=name), at=at) for at, name in enumerate("aba")]
+
+    async def ended(*given: Any) -> Any:
+        for ask in asks:
+            yield ask, (ask.at, "digest")
+
+    monkeypatch.setattr(past_outcomes, "_ended", ended)
+    monkeypatch.setattr(past_outcomes, "outcome_of", lambda name, ask, head, types: (name, ask.at, head))
+    log: Any = "log"
+    places: list[Any] = [asyncio.run(past_outcome(log, "s", name, TYPES)) for name in ("a", "b", None)]
+    assert places == [("s", at, (at, "digest")) for at in (0, 1, 2)]
+
+
+def test_the_first_event_of_a_log_is_read_too(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[int] = []
+    pages = pages_from
+
+    def noted(log: Any, session_id: str, start: int) -> Any:
+        starts.append(start)
+        return pages(log, session_id, start)
+
+    monkeypatch.setattr(past_outcomes, "pages_from", noted)
+    assert found(log, "a").text == "one"
+    assert starts == [1]

@@ -16,7 +16,7 @@ from callboard.actors.protocol.profiles import Profile, ToolOrigin, ToolSpec
 from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.sessions.probing import needs_probe, without_model
+from callboard.runtime.sessions.probing import Probed, needs_probe, probe, without_model
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
 from callboard.runtime.tools.tool import Tool
 
@@ -224,3 +224,21 @@ def test_an_agent_without_a_model_is_found_on_each_way_that_leads_to_it() -> Non
     host = Agent("host", agents=[named, Agent("bare")])
     assert set(without_model(host, has_default=False)) == {"host", "bare"}
     assert without_model(host, has_default=True) == ()
+
+
+@pytest.mark.parametrize("takes_new", [False, True])
+def test_sources_are_told_what_was_recorded_and_if_new_tools_are_taken(takes_new: bool) -> None:
+    said: list[Any] = []
+
+    class Live:
+        async def tools_of(self, sources: Any, scope: Any, recorded: Any, *, takes_new: bool = False) -> Any:
+            said.append((list(sources), scope, recorded, takes_new))
+            return {name: [] for name in sources}
+
+    recorded = {"host": Profile("host", "")}
+    live: Any = Live()
+    found = asyncio.run(probe(Agent("host"), live, "scope", recorded, takes_new=takes_new))  # type: ignore[arg-type]
+    assert said == [([], "scope", {"host": ()}, takes_new)]
+    assert found == Probed({}, {})
+    asyncio.run(probe(Agent("host"), live, "scope"))  # type: ignore[arg-type]
+    assert said[-1] == ([], "scope", None, False)

@@ -121,7 +121,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             made.append(delay)
         await sleep(0)
 
-    monkeypatch.setattr(removal.asyncio, "sleep", rest)
+    monkeypatch.setattr("callboard.runtime.sessions.removal.asyncio.sleep", rest)
     return made
 
 

@@ -150,7 +150,7 @@ def test_changes_are_told_in_words(now: SessionOpened, found: list[str]) -> None
 def test_a_session_is_refused_that_went_on_elsewhere_or_needs_deps() -> None:
     asked = read_back(replace(OPENED, files=None), Ask("r", text_json("go"), deps="mine.Deps"))
     check(NAME, asked, OPENED, ResumeRules("accept", TYPES, has_deps=True, ends_at=2))
-    with pytest.raises(Fenced, match="has gone on elsewhere"):
+    with pytest.raises(Fenced, match="has continued elsewhere"):
         check(NAME, asked, OPENED, ResumeRules("accept", TYPES, has_deps=True, ends_at=1))
     with pytest.raises(MissingDeps, match="mine"):
         check(NAME, asked, OPENED, ResumeRules("accept", TYPES))

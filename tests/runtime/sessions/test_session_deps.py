@@ -23,11 +23,13 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.protocol.client_messages import Ask
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.errors import MissingDeps
 from callboard.replay import Recording
-from callboard.runtime.sessions.session_deps import labels_of
+from callboard.runtime.files.files import Files
+from callboard.runtime.sessions.session_deps import SessionDeps, labels_of
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -218,3 +220,17 @@ def test_a_tool_sees_the_context_variables_of_the_place_that_opened_its_session(
         assert told == [b'"Ada"']
 
     played(scene)
+
+
+def test_the_files_of_a_session_are_named_in_its_first_event(tmp_path: Path) -> None:
+    opened = SessionOpened(1, "host", (), ModelSpec("m"))
+    assert SessionDeps("own").added_to(opened) is opened
+    files = Files(tmp_path, files_label="files")
+    assert SessionDeps("own", files).added_to(opened).files == files.area
+    deps = SessionDeps("own")
+    assert (deps.now(), deps.current) == ("own", "own")
+    assert deps.take("mine") == "builtins.str"
+    assert deps.now() == "mine"
+    assert deps.take(None) == "builtins.str"
+    assert deps.now() == "own"
+    assert SessionDeps(None).take(None) == ""

@@ -34,7 +34,7 @@ class Rounds:
 
 
 class Life(SessionLife):
-    """A session of which nothing but its life is there. done: what it had done, in order."""
+    """A session of which nothing but its life is there. done: its actions, in order."""
 
     def __init__(self, cancel_delay_s: float = 0.0) -> None:
         self.done: list[Any] = []

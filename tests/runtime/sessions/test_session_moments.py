@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call, say, tool
-from callboard.actors.protocol.errors import Diverged, MissingType
+from callboard.actors.protocol.errors import Diverged, MissingType, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.runtime.sessions.session import Session
 from tests.runtime.sessions.kit import run
@@ -26,6 +26,19 @@ def test_a_session_that_waits_for_its_code_is_not_open() -> None:
             session._check_open()
         session._diverged = None
         session._check_open()
+
+    run(body, MODEL)
+
+
+def test_a_session_that_is_over_is_not_open() -> None:
+    async def body(runtime: Runtime) -> None:
+        for name in ("_is_over", "_is_closing"):
+            session = await runtime.open(HOST)
+            setattr(session, name, True)
+            with pytest.raises(SessionEnded, match=f"session {session.id} is closed"):
+                session._check_open()
+            setattr(session, name, False)
+            session._check_open()
 
     run(body, MODEL)
 
@@ -167,7 +180,7 @@ def test_an_event_that_comes_from_the_log_and_live_is_yielded_once() -> None:
             for event in (*recorded, *recorded[1:], recorded[2]):
                 yield event
 
-        session._events = twice  # type: ignore[assignment]
+        session._events = twice  # type: ignore[method-assign]
         assert [event.seq async for event in session.events()] == [1, 2, 3]
         assert [event.seq async for event in session.events(2)] == [2, 3]
 

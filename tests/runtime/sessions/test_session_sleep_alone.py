@@ -17,7 +17,7 @@ END = Head(7, b"end")
 
 
 class Sleeper(SessionSleep):
-    """A session of which nothing but its sleep is there. done: what it had done, in order."""
+    """A session of which nothing but its sleep is there. done: its actions, in order."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -96,7 +96,8 @@ def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
         one.begin()
         parts = one._live
         assert parts is not None
-        assert (one._hub, one._approval_port, one._board) == ("hub", parts.approvals, one.board)
+        found: Any = (one._hub, one._approval_port, one._board)
+        assert found == ("hub", parts.approvals, one.board)
         assert (one.id, one._is_asleep, one._seq) == ("s", False, 9)
         one._sleep_if_idle()
         await passes()
@@ -125,7 +126,7 @@ def test_a_session_in_use_stays_awake(why: str) -> None:
                 one._sleep_if_idle()
                 assert one._moving is None
             async with one._hub_in_use() as hub:
-                assert hub == "hub"
+                assert hub is one._hub
                 one._sleep_if_idle()
         else:
             one._sleep_if_idle()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say
-from callboard.actors.protocol.client_messages import Tell
+from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.errors import (
     CallboardError,
     InvalidPrompt,
@@ -205,6 +205,22 @@ def test_words_are_refused_on_another_loop_with_a_secret_name_and_after_the_end(
     log = run(body, ScriptedModel([]), secrets={"KEY": "hunter2hunter2"})
     bodies = [event.body for event in Recording.open(MemoryReader(log), "one").events]
     assert sum(isinstance(one, Tell) for one in bodies) == 1
+
+
+def test_the_first_end_of_some_words_counts() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        session._tells["t1"] = asyncio.get_running_loop().create_future()
+        for turn in (2, 3):
+            session._end_tell(TellEnded("t1", "heard", turn))
+        session._end_tell(TellEnded("other", "heard", 4))
+        assert await session.tell("host", "hurry", request_id="t1") == 2
+        await session.close()
+        for name in ("t2", "t1"):
+            session._remember_tells({name: TellEnded(name, "heard", 5)})
+        assert [session._tells[name].result().turn for name in ("t1", "t2")] == [2, 5]
+
+    run(body, ScriptedModel([]))
 
 
 def test_words_wake_a_sleeping_session_and_two_callers_with_one_name_say_them_once() -> None:

@@ -76,6 +76,7 @@ def test_unreadable_content_of_a_reply_has_no_text() -> None:
     assert text_of_reply(Json(b'[{"type":"text","text":7},{"type":"text","text":"ab"}]')) == "ab"
     found = built(ASK, ("model", "host", ModelReplied(1, 1, "ok", Json(b'"odd"'))))
     assert found.asks()[0].replies == ()
+    assert built(("model", "host", reply("before any ask"))).asks() == ()
 
 
 def test_agents_are_shown_with_their_work_parents_first_and_an_ask_with_its_use() -> None:

@@ -37,6 +37,7 @@ from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions import starting
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.live_sessions import Waiting
 from callboard.runtime.sessions.starting import SessionStarter
@@ -464,5 +465,32 @@ def test_no_session_begins_after_the_end_and_all_parts_are_closed(monkeypatch: p
             assert [str(error) for error in errors] == ["model", "writer", "checker", "tools"]
             assert (starter.models, shop.is_closed) == ({}, True)
             monkeypatch.undo()
+
+    asyncio.run(work())
+
+
+def test_bodies_and_lists_of_a_session_are_kept_and_told_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, tuple[Any, ...]]] = []
+    for name in ("BodyKeeper", "ListedTools"):
+        kind = getattr(starting, name)
+
+        def noted(*given: Any, name: str = name, kind: Any = kind) -> Any:
+            made.append((name, given))
+            return kind(*given)
+
+        monkeypatch.setattr(starting, name, noted)
+
+    async def work() -> None:
+        log = Log()
+        async with Runtime(log, model=model(), keep_requests=True) as runtime:
+            session = await runtime.open(HOST, session_id="s")
+            (keeper, kept), (listed, told) = made
+            assert (keeper, listed) == ("BodyKeeper", "ListedTools")
+            assert kept == (log, "s")
+            assert told[:2] == (session, session._board)
+        made.clear()
+        async with Runtime(Log(), model=model()) as runtime:
+            await runtime.open(HOST, session_id="s")
+        assert [name for name, _ in made] == ["ListedTools"]
 
     asyncio.run(work())

@@ -64,6 +64,16 @@ def test_it_is_off_without_a_handler_that_takes_records() -> None:
             logger.setLevel(logging.NOTSET)
 
 
+def test_nothing_is_written_on_stderr_while_no_handler_is_set(capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter()
+    with alone():
+        writer.on_event("one", (), FAILED)
+        writer.on_failure("one", (), 9, StoreFailed("x"))
+        writer.once("x")
+    assert capsys.readouterr().err == ""
+    assert writer.lost == 0
+
+
 def test_a_handler_of_one_logger_is_enough() -> None:
     asks = logging.getLogger(records.ASKS)
     with alone(), patch.object(asks, "handlers", [logging.StreamHandler()]):

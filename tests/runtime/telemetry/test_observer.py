@@ -18,10 +18,12 @@ from callboard.errors import MisuseError, SessionDetached, SessionFailed
 from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
-from callboard.runtime.log.telemetry import names, records
-from callboard.runtime.telemetry import observer
+from callboard.runtime.log.telemetry import metrics, names, records
+from callboard.runtime.log.telemetry.metrics import Measured
+from callboard.runtime.telemetry import log_writer, observer
+from callboard.runtime.telemetry.observer import weight_of
 from tests.runtime.log.slow_log import SlowLog
-from tests.runtime.telemetry.sessions import HOST, SECRET_WORDS, model, run
+from tests.runtime.telemetry.sessions import HOST, SECRET_WORDS, model, run, spans_of_host
 from tests.runtime.telemetry.test_log_writer import alone
 from tests.waiting import until
 
@@ -254,6 +256,59 @@ def test_a_session_whose_store_fails_has_a_record(caplog: pytest.LogCaptureFixtu
     asyncio.run(main())
     (found,) = [one for one in caplog.records if one.name == records.SESSIONS]
     assert (found.levelname, vars(found)["session"], vars(found)["error"]) == ("ERROR", "one", "OSError")
+
+
+def test_a_session_that_is_taken_over_has_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    log = MemoryLog()
+
+    async def main() -> None:
+        async with Runtime(log, model=model()) as first, Runtime(log, model=model()) as second:
+            session = await first.open(QUICK, session_id="one")
+            await session.ask("Begin.")
+            other = await second.resume("one", QUICK, steal=True)
+            with pytest.raises(SessionFailed):
+                await session.ask("Again.")
+            await other.close()
+            await session.close()
+
+    asyncio.run(main())
+    (found,) = [one for one in caplog.records if one.name == records.STORE]
+    assert (found.levelname, vars(found)["session"], vars(found)["error"]) == ("WARNING", "one", "Fenced")
+
+
+def test_a_slow_commit_has_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(runtime: Runtime) -> None:
+        await runtime.run(QUICK, "Begin.")
+
+    with patch.object(log_writer, "SLOW_COMMIT_S", 0.0):
+        run(body)
+    slow = [one for one in caplog.records if one.name == records.STORE]
+    assert slow
+    assert all(one.getMessage().startswith("slow commit: ") for one in slow)
+
+
+def test_a_session_sleeps_beside_its_observer_and_its_next_ask_is_seen_once() -> None:
+    log, ends = MemoryLog(), Ends()
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(QUICK, session_id="one", tags=["user:1"])
+        await session.ask("Begin.")
+        await until(lambda: session._is_asleep)
+        await session.ask("Again.")
+        await session.close()
+
+    run(body, log, telemetry=OpenTelemetry(ends), idle_s=0.01)
+    assert len(ends.spans) == 6
+    assert set(seen(ends.spans)) == exported(log, "one")
+    assert {(one.attributes or {})[names.TAGS] for one in ends.spans} == {("user:1",)}
+
+
+def test_the_weight_of_a_span_is_that_of_its_texts() -> None:
+    weights = {one.operation: weight_of(("one", one)) for one in spans_of_host()}
+    assert weights["invoke_workflow"] == len('"Begin."')
+    assert weights["chat"] > 20
+    assert weights["execute_tool"] > 10
+    assert weight_of(Measured(metrics.COMMIT_TIME, (), 1)) == 0
 
 
 def test_the_memory_of_a_finished_ask_is_let_go() -> None:

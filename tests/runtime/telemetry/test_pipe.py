@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from callboard.runtime.telemetry.pipe import Pipe
+from callboard.runtime.telemetry.pipe import BYTES_MAX, Pipe
 
 
 def test_items_are_consumed_in_order_on_another_thread() -> None:
@@ -43,12 +43,31 @@ def test_a_consumer_that_blocks_delays_no_caller_and_dropped_items_are_counted_a
     pipe.close()
 
 
+def test_the_queue_is_full_by_the_size_of_its_items_too() -> None:
+    gate, seen = threading.Event(), list[int]()
+
+    def consume(item: int) -> None:
+        gate.wait(30)
+        seen.append(item)
+
+    pipe = Pipe(consume, print, weigh=lambda item: BYTES_MAX // 3)
+    for number in range(10):
+        pipe.put(number)
+    assert 6 <= pipe.dropped <= 7
+    gate.set()
+    assert asyncio.run(pipe.flush(10))
+    pipe.put(99)  # there is room again
+    assert asyncio.run(pipe.flush(10))
+    assert seen[-1] == 99
+    pipe.close()
+
+
 def test_a_consumer_that_raises_is_counted_and_said_once_and_the_next_item_follows() -> None:
     troubles, seen = list[str](), list[int]()
 
     def consume(item: int) -> None:
         if item % 2:
-            raise ValueError("https://token@collector")
+            raise (ValueError if item % 4 == 1 else SystemExit)("https://token@collector")
         seen.append(item)
 
     pipe = Pipe(consume, troubles.append)

@@ -34,7 +34,26 @@ def test_a_label_that_the_call_read_counts_at_its_next_use() -> None:
 def test_a_read_without_labels_is_not_recorded() -> None:
     access = Access()
     access.read("read", "notes.txt", ())
-    assert access.uses == ()
+    assert (access.uses, access.is_used) == ((), False)
+    access.took(())
+    assert access.is_used is False
+    access.took(("a",))
+    assert access.is_used is True
+    other = Access()
+    other.use("secrets", "KEY")
+    assert other.is_used is True
+
+
+def test_a_capability_is_asked_for_without_a_name() -> None:
+    assert Access().refusal("secrets") == ""
+    access = Access(LAYERS)
+    assert access.refusal("secrets") == ""
+    assert "denied by agent host" in access.refusal("secrets", "KEY")
+    access.took(("untrusted",))
+    assert "once the label 'untrusted' was read" in access.refusal("secrets")
+    assert access.refusal("secrets", "TOKEN") != ""
+    access.end()
+    assert "has its answer already" in access.refusal("secrets")
 
 
 def test_what_a_call_writes_has_the_labels_of_agent_and_tool_and_of_all_that_it_read() -> None:

@@ -16,7 +16,7 @@ from tests.runtime.sessions.kit import run
 
 
 def looking(answer: str, **options: Any) -> FunctionTool[..., Any]:
-    """Make a tool `look` with one description, whatever it answers."""
+    """Make a tool `look` with one description and any answer."""
 
     def look(place: str) -> str:
         """Look at a place."""

@@ -256,6 +256,28 @@ def test_the_context_knows_its_time_and_tells_progress() -> None:
     assert told == ["half"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_context_of_a_call_ends_with_it_however_it_ends(is_async: bool) -> None:
+    told: list[str] = []
+
+    def act(ctx: ToolContext) -> str:
+        ctx.progress("at work")
+        raise ValueError("no")
+
+    async def acts(ctx: ToolContext) -> str:
+        return act(ctx)
+
+    made = tool(name="act")(acts) if is_async else tool(name="act")(act)
+
+    async def main(runner: ToolRunner) -> None:
+        ctx = ToolContext(on_progress=told.append)
+        assert (await call(runner, made, ctx=ctx)).status == "error"
+        ctx.progress("after the end")
+
+    run(main)
+    assert told == ["at work"]
+
+
 def test_libraries_find_the_task_they_need_in_the_first_step() -> None:
     @tool
     async def uses_timeout() -> str:

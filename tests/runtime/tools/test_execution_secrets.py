@@ -1,4 +1,4 @@
-"""A secret that a tool asks for is in no log, whatever way the tool lets it out."""
+"""A secret that a tool asks for is in no log, on every way out of the tool."""
 
 import asyncio
 import tempfile

@@ -1,5 +1,5 @@
 import asyncio
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -96,3 +96,30 @@ def test_a_context_that_was_made_hears_of_the_cancellation() -> None:
     assert not ctx.is_cancelled
     late.cancel()
     assert ctx.is_cancelled
+
+
+def test_a_context_that_was_made_begins_and_ends_with_its_call() -> None:
+    class Noted:
+        def __init__(self) -> None:
+            self.said: list[object] = []
+
+        def begin(self, loop: object, timeout_s: float) -> None:
+            self.said.append(("begins", timeout_s))
+
+        def cancel(self) -> None:
+            self.said.append("cancelled")
+
+        def end(self) -> None:
+            self.said.append("ends")
+
+    noted = Noted()
+    made: Any = noted
+    late = LateContext(lambda: made)
+    late.end()
+    assert (late.made, late.is_cancelled, late.goes_on) == (None, False, None)
+    assert late.get() is late.get() is made
+    assert noted.said == []
+    late.begin("loop", 2.5)  # type: ignore[arg-type]
+    late.cancel()
+    late.end()
+    assert noted.said == [("begins", 2.5), "cancelled", "ends"]

@@ -76,6 +76,28 @@ def test_an_update_that_does_not_fit_is_refused_with_the_reason(key: str, value:
     assert mine.taken() == ((), ())
 
 
+def test_a_call_that_reads_or_updates_has_used_the_state() -> None:
+    reads, updates, neither = access(), access(), access()
+    assert reads.values["count"] == 2
+    updates.update("count", 1)
+    assert [one.is_used for one in (reads, updates, neither)] == [True, True, False]
+
+
+def test_keys_that_begin_alike_and_change_alike_are_one() -> None:
+    keys = [SharedKey("replace", 1), SharedKey("replace", 1), SharedKey("add", 1), SharedKey("replace", 2)]
+    assert len(set(keys)) == len({hash(key) for key in keys}) == 3
+
+
+def test_the_updates_of_a_call_may_have_so_many_bytes_together() -> None:
+    mine, half = access(), UPDATE_BYTES_MAX // 2
+    for size in (half, UPDATE_BYTES_MAX - half):
+        mine.update("notes", "x" * (size - 2))
+    with pytest.raises(InvalidState):
+        mine.update("count", 1)
+
+    assert len(mine.taken()[0]) == 2
+
+
 def test_a_call_makes_a_bounded_number_of_updates_of_a_bounded_size() -> None:
     many = access()
     for _ in range(UPDATES_MAX):

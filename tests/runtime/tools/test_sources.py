@@ -9,7 +9,14 @@ import pytest
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.errors import InvalidAgent
-from callboard.runtime.tools.sources import LiveSource, LiveSources, Scope, ToolSource, _specs
+from callboard.runtime.tools.sources import (
+    LiveSource,
+    LiveSources,
+    Scope,
+    ToolSource,
+    _specs,
+    refuse_equal_labels,
+)
 from callboard.runtime.tools.tool import Tool
 
 
@@ -97,3 +104,81 @@ def test_a_session_that_left_is_told_of_no_change() -> None:
     scope.tell = lambda source, before, now: None
     sources.release(scope)
     assert scope.tell is None
+
+
+class Notes(ToolSource, LiveSource):
+    """A source that notes what it is asked for."""
+
+    def __init__(self, label: str, is_optional: bool = False, error: Exception | None = None) -> None:
+        self.label, self.is_optional, self.error = label, is_optional, error
+        self.said: list[Any] = []
+
+    def live(self) -> LiveSource:
+        self.said.append("live")
+        return self
+
+    def secrets(self) -> Mapping[str, str]:
+        return {}
+
+    async def listed(self, scope: Scope) -> Sequence[Tool]:
+        self.said.append("listed")
+        if self.error is not None:
+            raise self.error
+        return []
+
+    def recorded(self, specs: Sequence[ToolSpec], scope: Scope) -> Sequence[Tool]:
+        self.said.append([spec.name for spec in specs])
+        return [Tool(spec.name, "", {"type": "object"}, lambda arguments: None) for spec in specs]
+
+    def release(self, scope: Scope) -> None:
+        self.said.append("released")
+
+    async def aclose(self) -> None:
+        self.said.append("closed")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "is_optional", "takes_new", "asked"),
+    [
+        (None, True, False, ["live", "listed"]),
+        ({"host": (spec_of("mail"),)}, True, True, ["live", ["look"]]),
+        ({"host": ()}, True, False, ["live"]),
+        ({"host": ()}, True, True, ["live", "listed"]),
+        ({"host": ()}, False, False, ["live", "listed"]),
+    ],
+)
+def test_a_source_is_asked_unless_its_tools_are_recorded_or_it_was_left_out(
+    recorded: Any, is_optional: bool, takes_new: bool, asked: list[Any]
+) -> None:
+    source = Notes("mail", is_optional)
+    found = asyncio.run(LiveSources().tools_of({"host": [source]}, Scope(), recorded, takes_new=takes_new))
+    assert source.said == asked
+    assert [tool.name for tool in found["host"]] == (["look"] if ["look"] in asked else [])
+
+
+def test_a_source_whose_own_code_fails_is_named() -> None:
+    source = Notes("mail", error=ValueError("no password"))
+    with pytest.raises(InvalidAgent, match="the tools of 'mail' could not be listed: ValueError: no passw"):
+        asyncio.run(LiveSources().tools_of({"host": [source]}, Scope()))
+
+
+def test_a_source_lives_once_until_all_are_closed_and_gives_single_tools() -> None:
+    async def main() -> None:
+        source, sources = Notes("mail"), LiveSources()
+        found = sources.tool(source, spec_of("mail"), Scope())
+        assert found is not None
+        assert found.name == "look"
+        sources.release(Scope())
+        await sources.aclose()
+        await sources.aclose()
+        assert source.said == ["live", ["look"], "released", "closed"]
+        source.recorded = lambda specs, scope: []  # type: ignore[method-assign]  # on purpose
+        assert sources.tool(source, spec_of("mail"), Scope()) is None
+
+    asyncio.run(main())
+
+
+def test_two_sources_of_an_agent_have_two_labels() -> None:
+    refuse_equal_labels("host", [Notes("mail"), Notes("files")])
+    with pytest.raises(InvalidAgent, match=r"agent 'host' has two tool sources named 'mail'; give one a pre"):
+        refuse_equal_labels("host", [Notes("mail"), Notes("files"), Notes("mail")])

@@ -1,6 +1,8 @@
 """Tracebacks for the log: whose frames they show, their length, no secrets, no exception of their own."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,41 @@ def test_frames_of_callboard_are_left_out() -> None:
     told = trace_of(caught.value, PLAIN)
     assert own not in told
     assert "test_traces.py" in told
+
+
+def test_frames_of_callboard_are_left_out_of_a_cause_and_of_an_error_before_too() -> None:
+    own = trace_of.__code__.co_filename
+    scope: dict[str, Any] = {}
+    exec(compile("def inside():\n    raise ValueError('x')\n", own, "exec"), scope)
+
+    def after(cause: bool) -> None:
+        try:
+            scope["inside"]()
+        except ValueError as error:
+            raise KeyError("town") from (error if cause else error.__cause__)
+
+    def handled() -> None:
+        try:
+            scope["inside"]()
+        except ValueError:
+            raise KeyError("town")  # noqa: B904  # the error before is its context
+
+    acts: list[Callable[[], None]] = [lambda: after(cause=True), handled]
+    for act in acts:
+        with pytest.raises(KeyError) as caught:
+            act()
+        told = trace_of(caught.value, PLAIN)
+        assert "ValueError: x" in told
+        assert "traces.py" not in told.replace("test_traces.py", "")
+
+
+def test_an_error_whose_own_text_fails_has_no_trace() -> None:
+    class Redacts:
+        def text(self, text: str) -> str:
+            raise RuntimeError("no text")
+
+    odd: Any = Redacts()
+    assert trace_of(raised(ValueError("x")), odd) == ""
 
 
 def test_the_end_of_a_long_trace_is_kept() -> None:

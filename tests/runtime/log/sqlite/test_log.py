@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -254,6 +255,53 @@ def test_a_log_whose_files_were_moved_away_fails_from_then_on_until_it_is_opened
         await log.close()
         await log.open()
         assert (await log.head("s")).seq == 0
+        await log.close()
+
+    run(work)
+
+
+def test_a_log_whose_file_was_replaced_is_not_even_asked_again(path: Path) -> None:
+    asked: list[str] = []
+
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        shutil.copy(path, path.with_name("copy"))
+        path.with_name("copy").replace(path)  # of the same size and on the same disk
+        with pytest.raises(StoreFailed, match="was removed, replaced or moved while it was open"):
+            await log.head("s")
+        held = log._held
+        assert held is not None
+        run_there = held.thread.run
+
+        async def noted(work: Any) -> Any:
+            asked.append("asked")
+            return await run_there(work)
+
+        thread: Any = held.thread
+        thread.run = noted
+        with pytest.raises(StoreFailed, match="was removed, replaced or moved"):
+            await log.head("s")
+        await log.close()
+
+    run(work)
+    assert asked == []
+
+
+def test_an_owner_that_is_none_any_more_is_not_asked(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        assert log._held is not None
+
+        def check() -> None:
+            raise StoreFailed("another process")
+
+        log._held.owner.check = check  # type: ignore[method-assign]  # on purpose
+        with pytest.raises(StoreFailed, match="another process"):
+            await log.head("s")
         await log.close()
 
     run(work)

@@ -398,7 +398,7 @@ def test_a_wal_that_is_damaged_before_its_end_is_told(path: Path) -> None:
         content = bytearray(wal.read_bytes())
         content[32 + 24 + 100] ^= 0xFF
         wal.write_bytes(content)
-        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits behind that cannot"):
+        with pytest.raises(CorruptLog, match=r"-wal is damaged at frame 1: \d+ commits after that cannot"):
             reader.check_wal()
 
 
@@ -442,3 +442,29 @@ def test_a_check_goes_on_from_a_head_that_was_checked_and_ends_at_the_one_that_i
         with pytest.raises(CorruptLog):
             list(reader.checked_pages("s", 9, known=Head(5, b"x" * 32)))
         assert reader.segments("s") == (("s", (0, bytes(32)), 40),)
+
+
+def test_a_file_whose_newest_events_are_elsewhere_is_refused(path: Path, tmp_path: Path) -> None:
+    def copy_it() -> None:
+        shutil.copy(path, tmp_path / "alone.db")
+
+    beside_an_owner(path, copy_it)
+    with pytest.raises(StoreError, match="where its newest events are"):
+        SQLiteReader(tmp_path / "alone.db")
+
+
+def test_a_key_may_be_given_once_for_all_checks(tmp_path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(tmp_path / "keyed.db", key=b"k" * 32)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, 3))
+        await log.close()
+
+    run(work)
+    with SQLiteReader(tmp_path / "keyed.db", b"k" * 32) as reader:
+        assert reader.verify_chain("s").seq == reader.verify_chain("s", b"k" * 32).seq == 3
+        with pytest.raises(WrongKey):
+            reader.verify_chain("s", b"x" * 32)
+    with SQLiteReader(tmp_path / "keyed.db") as reader, pytest.raises(WrongKey):
+        reader.verify_chain("s")

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import SessionNotFound, StoreError
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.log.sqlite import reader as reader_module
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from tests.runtime.log.kit import added, events, large, run
+from callboard.runtime.log.sqlite.schema import PAGE_BYTES
+from tests.runtime.log.kit import added, event, events, large, run
 
 
 @pytest.fixture
@@ -45,6 +49,13 @@ def test_a_copy_has_the_chosen_session_and_no_other(path: Path, tmp_path: Path, 
     blobs = {row[0][1:2] for row in connection.execute("SELECT data FROM blobs")}
     assert blobs == {"": {"x", "y", "z"}, "a": {"x", "y"}, "b": {"x", "z"}}[session]
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    if session:
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("uses", "blobs")
+        ]
+        assert counts == [2, 2]
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert connection.execute("PRAGMA page_size").fetchone() == (PAGE_BYTES,)
     connection.close()
 
 
@@ -100,3 +111,19 @@ def test_a_copy_is_made_in_parts_that_are_told(
 def test_a_session_that_is_deleted_before_its_copy_begins_is_not_found(path: Path, tmp_path: Path) -> None:
     with pytest.raises(SessionNotFound, match="'x'"):
         reader_module._copy_sessions(path.as_uri(), tmp_path / "copy.db", ["x"], lambda *now: None)
+
+
+def test_a_copy_of_a_session_has_its_tags(tmp_path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(tmp_path / "log.db")
+        await log.open()
+        await log.create("a", 1, "")
+        opened = SessionOpened(1, "host", (), ModelSpec("m"), tags=("red",))
+        await added(log, "a", 1, [event(1, opened)])
+        await log.close()
+
+    run(work)
+    with SQLiteReader(tmp_path / "log.db") as reader:
+        reader.copy_to(tmp_path / "copy.db", "a")
+    with SQLiteReader(tmp_path / "copy.db") as copy:
+        assert [row.session_id for row in copy.sessions(SessionQuery(tag="red"))] == ["a"]

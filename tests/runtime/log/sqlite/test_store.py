@@ -14,6 +14,7 @@ from callboard.actors.protocol.errors import (
     Fenced,
     SessionExists,
     SessionNotFound,
+    StoreError,
     StoreFailed,
     StoreLocked,
     WrongHead,
@@ -520,3 +521,82 @@ def test_a_wal_that_another_program_has_changed_ends_the_log(
             store.append([Append("s", 3, 1, events(4, 4))])
     with pytest.raises(StoreFailed, match=said):
         store.head("s")
+
+
+class Refuses:
+    """A connection that refuses statements which begin so."""
+
+    def __init__(self, connection: sqlite3.Connection, start: str, code: int) -> None:
+        self._connection, self.start, self.code = connection, start, code
+        self.said: list[str] = []
+
+    def execute(self, statement: str, parameters: object = ()) -> object:
+        self.said.append(statement)
+        if self.start and statement.startswith(self.start):
+            error = sqlite3.OperationalError("refused")
+            error.sqlite_errorcode, error.sqlite_errorname = self.code, "SQLITE_TEST"
+            raise error
+        return self._connection.execute(statement, parameters)  # type: ignore[arg-type]  # passed on
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize(("code", "is_fatal"), [(sqlite3.SQLITE_IOERR, True), (sqlite3.SQLITE_BUSY, False)])
+def test_a_failed_disk_ends_the_store_and_a_busy_file_does_not(
+    connection: sqlite3.Connection, path: Path, code: int, is_fatal: bool
+) -> None:
+    refuses = Refuses(connection, "", code)
+    owner = prepare(connection, path, "process", HashChain())
+    store = SQLiteStore(refuses, path, HashChain(), owner)  # type: ignore[arg-type]  # it does as one
+    refuses.start = "BEGIN IMMEDIATE"
+    with pytest.raises(StoreError, match="create failed: refused"):
+        store.create("s", 1, "", GENESIS)
+    refuses.start = ""
+    if is_fatal:
+        with pytest.raises(StoreFailed, match=r"an earlier create failed .*; this log is closed for good"):
+            store.create("s", 1, "", GENESIS)
+    else:
+        store.create("s", 1, "", GENESIS)
+    refuses.said.clear()
+    store.leave()
+    assert any("wal_checkpoint" in said for said in refuses.said) == (not is_fatal)
+
+
+def test_a_changed_schema_is_looked_at_again(store: SQLiteStore, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as shell:
+        shell.execute("CREATE TABLE odd(a)")
+    with pytest.raises(StoreError, match="odd"):
+        store.create("b", 1, "", GENESIS)
+
+
+def test_the_last_step_of_a_removal_is_written_back_and_what_went_is_sent_again(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(sqlite_store, "write_back", lambda *given: done.append("written back"))
+    store.append([Append("s", 0, 1, [large(1, 9_000)])])
+    assert len(store._blobs) == 1
+    store.delete("s", False)
+    while store.purge():
+        assert done == []
+    assert done == ["written back"]
+    assert len(store._blobs) == 0
+    assert store.purge() is False
+    assert done == ["written back"]
+
+
+def test_pages_are_cut_off_only_once_nothing_is_left_to_remove(store: SQLiteStore) -> None:
+    store.append([Append("s", 0, 1, [large(seq, 9_000 + seq) for seq in range(1, 40)])])
+    store.delete("s", False)
+    store.create("b", 1, "", GENESIS)
+    assert store.vacuum(1_000) == 0, "no page is free before the events are gone"
+    while store.purge():
+        pass
+    free = pragma(store._connection, "freelist_count")
+    assert free > 10
+    assert store.vacuum(1) == free - 1
+    pages = store._pages
+    assert store.vacuum(3) == free - 4
+    assert store._pages >= pages + 3
+    assert store.vacuum(1_000) == 0

@@ -233,7 +233,7 @@ def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: 
         tables.verify(chain, tables.entry("a"), Head(7, b"x" * 32))
     cut = tables.entry("a")._replace(head=5)
     change(tables, "UPDATE sessions SET head = 5 WHERE session_id = 'a'")
-    with pytest.raises(CorruptLog, match=r"event 6.*stands behind the last one"):
+    with pytest.raises(CorruptLog, match=r"event 6.*comes after the last one"):
         tables.verify(chain, cut)
     change(tables, "UPDATE events SET at = at + 1 WHERE id = ?", tables.entry("a").ids(3)[0])
     with pytest.raises(CorruptLog, match="event 3"):

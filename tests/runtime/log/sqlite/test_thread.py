@@ -11,6 +11,7 @@ import aiosqlite
 import pytest
 
 from callboard.runtime.log.sqlite import thread as sqlite_thread
+from callboard.runtime.log.sqlite.meta import BUSY_TIMEOUT_MS
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from tests.runtime.log.kit import run
 
@@ -47,6 +48,10 @@ def test_the_file_has_the_name_that_was_given_whatever_is_in_it(tmp_path: Path) 
         thread = SQLiteThread(path)
         connection = await thread.connect()
         await thread.run(lambda: connection.execute("PRAGMA user_version = 3"))
+        waits = await thread.run(lambda: connection.execute("PRAGMA busy_timeout").fetchone())
+        assert waits == (BUSY_TIMEOUT_MS,)
+        assert connection.isolation_level is None
+        assert thread in sqlite_thread._live
         assert ended(thread)
 
     run(work)
@@ -107,6 +112,7 @@ def test_stopping_works_off_the_queue_and_then_closes_the_file(path: Path) -> No
         await last
         assert thread.join(5)
         assert steps == ["queued", "last", "then"]
+        assert thread._connection._tx.empty()
         with pytest.raises(sqlite3.ProgrammingError):
             connection.execute("SELECT 1")
 

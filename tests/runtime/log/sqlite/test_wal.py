@@ -3,6 +3,7 @@
 import random
 import shutil
 import sqlite3
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,15 @@ from callboard.runtime.log.sqlite import wal as sqlite_wal
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import WAL_BYTES_MAX
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage, is_whole
+from callboard.runtime.log.sqlite.wal import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    Damage,
+    WalWatch,
+    _sum,
+    find_damage,
+    is_whole,
+)
 from tests.runtime.log.kit import added, events, large, run
 
 STEP = FRAME_BYTES + 8_192
@@ -246,3 +255,40 @@ def test_a_wal_is_whole_only_if_each_byte_belongs_to_a_right_frame(wal: Path) ->
     ):
         wal.write_bytes(content)
         assert is_whole(wal) is is_right, len(content)
+
+
+def test_a_watch_says_what_was_done_to_the_wal_between_two_commits(tmp_path: Path, wal: Path) -> None:
+    content = wal.read_bytes()
+    path = tmp_path / "watched.db"
+    mine = tmp_path / "watched.db-wal"
+    watch = WalWatch(path)
+    assert (watch.before(), watch.after()) == ("", ""), "there is none yet"
+    mine.write_bytes(content)
+    assert (watch.before(), watch.after()) == ("", "")
+    with mine.open("r+b") as cut:
+        cut.truncate(len(content) - 1)
+    assert watch.before() == ""
+    assert watch.after() == f"{mine} was cut below the open log"
+    assert watch.before() == "", "it is as long as after the last commit"
+    watch.note()
+    mine.rename(tmp_path / "kept")
+    mine.write_bytes(content)
+    assert watch.before() == f"{mine} was replaced or removed below the open log"
+    watch.note()
+    with mine.open("r+b") as cut:
+        cut.truncate(0)
+    assert (watch.before(), watch.after()) == ("", ""), "another program has written it back"
+    mine.unlink()
+    assert watch.before() == f"{mine} was replaced or removed below the open log"
+
+
+@pytest.mark.parametrize(
+    ("page_bytes", "is_right"), [(511, False), (512, True), (65_536, True), (65_537, False)]
+)
+def test_a_header_with_an_impossible_size_of_pages_is_damaged(
+    page_bytes: int, is_right: bool, tmp_path: Path
+) -> None:
+    start = struct.pack(">6I", 0x377F0683, 3_007_000, page_bytes, 0, 1, 2)
+    header = start + struct.pack(">2I", *_sum((0, 0), start, ">"))
+    (tmp_path / "a-wal").write_bytes(header + b"x")
+    assert find_damage(tmp_path / "a-wal") == (None if is_right else Damage(0, 0))

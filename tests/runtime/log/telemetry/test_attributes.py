@@ -55,6 +55,7 @@ def test_a_tool_and_an_agent_have_their_names_and_errors_their_type() -> None:
         "write",
         "tool_error",
     )
+    assert found("execute_tool", "add")[names.TOOL_DESCRIPTION] == "Add two numbers."
     agent = found("invoke_agent", "kid")
     assert (agent[names.AGENT_NAME], agent[names.AGENT_DESCRIPTION]) == ("kid", "Adds.")
     assert (agent[names.AGENT_KIND], agent[names.ENDING]) == ("model", "answered")

@@ -11,7 +11,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied,
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.value_types import CallMetadata, ModelFailure
 from callboard.runtime.log.telemetry import records
-from callboard.runtime.log.telemetry.records import Record, record_of, traced
+from callboard.runtime.log.telemetry.records import Record, frames_of, record_of
 from tests.runtime.telemetry.sessions import SECRET_WORDS, events_of_host
 
 TRACE = """Traceback (most recent call last):
@@ -45,7 +45,7 @@ def test_each_kind_of_event_that_needs_a_person_has_a_logger_and_a_level() -> No
         (DelegationEnded(1, 0, "deadline", metadata=told), records.DELEGATIONS, warning, "deadline (kid)"),
         (ModelReplied(1, 2, "error", failure=failure), records.MODELS, warning, "attempt 2, may be tried"),
         (ModelReplied(1, 1, "lost"), records.MODELS, info, "model call lost"),
-        (ToolReturned(1, 0, "error", trace=TRACE), records.TOOLS, warning, "ValueError"),
+        (ToolReturned(1, 0, "error", Json(b'"ValueError: x"'), TRACE), records.TOOLS, warning, "ValueError"),
         (ToolReturned(1, 0, "interrupted"), records.TOOLS, warning, "interrupted"),
         (Finished("budget"), records.REFUSALS, warning, "budget"),
         (Stop("budget"), records.REFUSALS, warning, "budget"),
@@ -91,12 +91,17 @@ def test_a_tool_error_has_its_type_and_frames_and_its_words_only_if_they_are_ask
 
 
 def test_no_words_of_a_message_are_taken_for_a_type_or_a_frame() -> None:
-    assert traced(TRACE) == ("ValueError", ("tools/orders.py:12 in refund", "tools/bank.py:3 in charge"))
-    assert traced("...cut off by its length\nValueError: x") == ("", ())
-    assert traced("") == ("", ())
-    assert traced("Traceback (most recent call last):\n  File") == ("", ())
-    assert traced("Traceback (most recent call last):\nJane Doe is ill") == ("error", ())
-    assert traced("Traceback (most recent call last):\nmy.module.Broken") == ("my.module.Broken", ())
+    assert frames_of(TRACE) == ("tools/orders.py:12 in refund", "tools/bank.py:3 in charge")
+    chained = (
+        f'{TRACE}\n\nDuring handling:\n\nTraceback (most recent call last):\n  File "x.py", line 1, in y'
+    )
+    assert frames_of(chained) == frames_of(TRACE)
+    assert frames_of("...cut off by its length\nValueError: x") == ()
+    assert frames_of("") == ()
+    assert frames_of("Traceback (most recent call last):\n  File") == ()
+    strange = of(ToolReturned(1, 0, "error", Json(b'"Jane Doe is ill"'), TRACE))
+    assert strange is not None
+    assert strange.error == "error"
 
 
 def test_a_tool_that_states_a_code_is_known_by_it_and_a_trace_that_was_cut_by_its_output() -> None:

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from itertools import chain
 
 import pytest
+from msgspec.structs import replace
 
 import tests.mutants
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.runtime.log.telemetry.span_fold import SpanFold, spans_of
@@ -54,7 +58,11 @@ def charged(spans: list[Span], trace: int) -> Usage:
 def test_under_every_fault_the_chats_of_an_ask_add_up_to_its_usage_and_every_span_has_its_parent() -> None:
     seen: Counter[str] = Counter()
     for events in logs():
-        spans = list(spans_of(events))
+        fold = SpanFold()
+        spans = [*chain.from_iterable(map(fold.add, events)), *fold.unfinished(events[-1].at)]
+        if fold._root is None:
+            held = (fold._agents, fold._calls, fold._delegations, fold._begun, fold._background, fold._heard)
+            assert not any(held)
         seqs = [one.seq for one in spans]
         assert len(seqs) == len(set(seqs))
         assert {one.parent for one in spans} - {0} <= set(seqs)
@@ -144,6 +152,9 @@ def test_the_asks_of_a_fork_link_to_those_of_their_origin_and_shared_spans_are_l
     third = Event(8, 70, "client", "supervisor", 0, Ask("c", text))
     spans = list(spans_of([opened, first, ended, forked, second, last, again, third], after=6))
     assert [one.links for one in spans] == [(Link("fork", 5, 5, "fork"),)]
+    soon = Event(5, 40, "client", "supervisor", 0, Forked("fork", 4, "", Resumed(2), host="host"))
+    (only,) = spans_of([opened, first, ended, forked, soon, replace(third, seq=6)], after=5)
+    assert only.links == (Link("fork", 2, 2, "origin"),)  # the one between them has asked nothing
 
 
 def test_an_ask_beside_a_running_one_has_a_trace_of_its_own() -> None:
@@ -155,6 +166,45 @@ def test_an_ask_beside_a_running_one_has_a_trace_of_its_own() -> None:
     assert (refused.trace, refused.status, refused.error) == (2, "failed", "denied")
     (left,) = fold.unfinished(30)
     assert (left.trace, left.status, left.end_ms) == (1, "unfinished", 30)
+
+
+def test_a_fork_in_the_middle_of_an_ask_links_that_ask_and_no_later_one() -> None:
+    text, fork = Json(b'"x"'), Forked("origin", 1, "", Resumed(2), host="host", is_running=True)
+    spans = spans_of(
+        [
+            Event(1, 10, "client", "supervisor", 0, Ask("a", text)),
+            Event(2, 20, "client", "supervisor", 0, fork),
+            Event(3, 30, "supervisor", "client", 2, AskEnded("a", "answered")),
+            Event(4, 40, "client", "supervisor", 0, Ask("b", text)),
+            Event(5, 50, "supervisor", "client", 4, AskEnded("b", "answered")),
+        ]
+    )
+    assert [one.links for one in spans] == [(Link("fork", 1, 1, "origin"),), ()]
+
+
+def begun(*more: Event) -> list[Event]:
+    """Return the events of an ask up to a model call, and more."""
+    text = Json(b'"x"')
+    begin = Begin(Json(b'{"name":"host"}'), text, ModelSpec("m"), Limits())
+    return [
+        Event(1, 10, "client", "supervisor", 0, Ask("a", text)),
+        Event(2, 10, "supervisor", "host", 1, begin),
+        Event(3, 20, "host", "supervisor", 2, TurnRequested(1, need=Need(1_000), after_ms=50)),
+        Event(4, 100, "supervisor", "model", 3, CallModel("host", 3)),
+        *more,
+    ]
+
+
+@pytest.mark.parametrize("end", [Finished("crashed"), Stopped()])
+def test_a_call_that_its_agent_leaves_unsettled_is_charged_in_full(end: Finished | Stopped) -> None:
+    chat, agent, *_ = spans_of(begun(Event(5, 110, "host", "supervisor", 4, end)))
+    assert (chat.operation, chat.charge.charged_tokens) == ("chat", 1_000)
+    assert agent.status == ("failed" if isinstance(end, Finished) else "cancelled")
+
+
+def test_the_wait_for_a_call_is_counted_without_the_back_off_before_it() -> None:
+    chat, *_ = spans_of(begun())
+    assert (chat.wait_ms, chat.status) == (30, "unfinished")
 
 
 def test_events_outside_of_an_ask_make_no_span() -> None:

@@ -227,7 +227,7 @@ def test_an_address_that_the_service_cannot_load_is_refused(service: Service) ->
     block = by("image", type="url", url="http://127.0.0.1/a.png")
     answer, _ = service.ask(asked([{"role": "user", "content": [block]}]), GEMINI)
     assert (failure_of(answer).code, answer.usage) == ("invalid_request_error", ZERO)
-    assert "no https address" in failure_of(answer).message
+    assert "not an https address" in failure_of(answer).message
     assert not service.api.seen
 
 

@@ -1,4 +1,4 @@
-"""The form of an answer: its first bytes decide, not its content type and not what was asked for."""
+"""The form of an answer: its first bytes decide, not its content type or the requested form."""
 
 import gzip
 import json
