@@ -10,9 +10,11 @@ from typing import Literal, Self, TypeVar
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
+from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
@@ -30,6 +32,7 @@ from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import GivenSecrets, Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
+from callboard.runtime.sessions.budgeting import Budgeting
 from callboard.runtime.sessions.detaching import (
     DETACH_GRACE_S,
     Grace,
@@ -45,7 +48,8 @@ from callboard.runtime.sessions.opening import NewSession, Opening
 from callboard.runtime.sessions.resuming import Continuing
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
-from callboard.runtime.sessions.starting import SessionStarter, Settings
+from callboard.runtime.sessions.settings import Settings
+from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.telemetry.observer import Observer, gauges_of
 from callboard.runtime.telemetry.open_telemetry import OpenTelemetry
 from callboard.runtime.tools.execution import ToolRunner
@@ -72,6 +76,7 @@ class Runtime(Operations, Forks, Running):
         AgentsChanged; `"next_ask"` lets the running ask go on with the recorded agents, and takes the new
         ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
     capacity: limits of models over all sessions, by model name: calls, tokens a minute (docs/capacity.md).
+    budgets: the most that sessions spend together, by a pattern of tags (docs/budgets.md).
     cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
         an exception has left, unless the runtime is ending by then.
     deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
@@ -88,9 +93,8 @@ class Runtime(Operations, Forks, Running):
     telemetry: gives spans and metrics to the OpenTelemetry SDK: `OpenTelemetry(processor)` (docs/watch.md).
     metrics: True counts for `Runtime.metrics`. log_content: True adds the words of errors to log records.
 
-    Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
-    its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
-    opened.
+    Use it as an async context manager, for many sessions at once. Leaving it, in any way, detaches its
+    sessions: nothing is lost, and `resume` goes on with them. Raises StoreError for a log that cannot open.
 
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
             outcome = await runtime.run(host, "Which files are here?")
@@ -112,6 +116,7 @@ class Runtime(Operations, Forks, Running):
         types: Sequence[object] = (),
         on_agents_changed: AgentsPolicy = "refuse",
         capacity: Mapping[str, Capacity] | None = None,
+        budgets: Mapping[str, Budget] | None = None,
         cancel_delay_s: float = 1.0,
         deadline_counts_downtime: bool = True,
         deps: object = None,
@@ -147,6 +152,7 @@ class Runtime(Operations, Forks, Running):
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
         self._capacity = SharedCapacity(capacity)
+        self._budgets = SharedBudgets(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:
@@ -168,6 +174,7 @@ class Runtime(Operations, Forks, Running):
             checker,
             ToolRunner(),
             self._capacity,
+            Budgeting(self._budgets),
             self._observer,
         )
         self._observer.start(lambda: gauges_of(self.stats()))
@@ -219,6 +226,7 @@ class Runtime(Operations, Forks, Running):
         errors += await starter.aclose() if starter else []
         errors += await closed([self._observer.aclose])
         self._capacity.close()
+        self._budgets.close()
         await self._log.close()
         if errors:
             raise errors[0]

@@ -20,6 +20,7 @@ from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.bound import UNBOUND
 from callboard.runtime.sessions.detaching import Grace, detach
 from callboard.runtime.sessions.streaming import StreamHub
 
@@ -56,6 +57,7 @@ class SessionSleep(ABC):
         self.session_id: Final = session_id
         self._on_sleep: Callable[[], object] = lambda: None
         self._slept = Slept()
+        self._bound = UNBOUND
         self._loop = asyncio.get_running_loop()
         self._rest = rest
         self._live: LiveParts | None = None

@@ -51,7 +51,7 @@ class SessionTells(SessionLife):
             self._submit_tell(body)
         ended = await asyncio.shield(self._tells[name])
         if ended.status == "refused":
-            raise TellRefused(f"the words were not heard: {ended.detail}")
+            raise TellRefused(f"the message was not read: {ended.detail}")
         return ended.turn
 
     def _submit_tell(self, body: Tell) -> None:
@@ -95,10 +95,10 @@ def _address(address: Any) -> str:
 def _text(text: Any) -> str:
     """Return the words as clean text. Raises InvalidPrompt for an empty or too long one."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidPrompt(f"words for an agent are a text that is not empty, not {text!r:.80}")
+        raise InvalidPrompt(f"a message to an agent is a text that is not empty, not {text!r:.80}")
     if len(text) > TELL_CHARS_MAX:
         raise InvalidPrompt(
-            f"words for an agent are at most {TELL_CHARS_MAX:,} characters, and these are {len(text):,}; "
-            "write them to a file that its tools can read, and tell it where"
+            f"a message to an agent has at most {TELL_CHARS_MAX:,} characters, and this one has "
+            f"{len(text):,}; write it to a file that its tools can read, and send the path"
         )
     return clean_text(text)

@@ -211,7 +211,7 @@ def test_the_wait_of_a_session_is_ended_in_the_log_only_if_it_waited() -> None:
         one = session("a")
         live.add(one)
         await live.wait_for_code("a", Agent("host"), Diverged("a"))
-        assert await one.on_goes_on() == 0
+        assert await one._on_goes_on() == 0
         assert "a" not in live.waiting
 
     asyncio.run(main())
