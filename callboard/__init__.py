@@ -17,6 +17,7 @@ _HOMES = {
     "actors.protocol.request": ("ModelRequest",),
     "actors.protocol.telemetry": ("Metric", "Telemetry"),
     "actors.protocol.usage": ("Usage",),
+    "actors.session.budget_limits": ("Budget",),
     "actors.session.capacity": ("Capacity",),
     "actors.session.contexts": ("ContextRequest",),
     "runtime.agent": ("Agent",),

@@ -9,6 +9,7 @@ from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.telemetry import Metric as Metric
 from callboard.actors.protocol.telemetry import Telemetry as Telemetry
 from callboard.actors.protocol.usage import Usage as Usage
+from callboard.actors.session.budget_limits import Budget as Budget
 from callboard.actors.session.capacity import Capacity as Capacity
 from callboard.actors.session.contexts import ContextRequest as ContextRequest
 from callboard.runtime.agent import Agent as Agent
@@ -80,6 +81,7 @@ __all__ = [
     "BedrockModel",
     "Blocks",
     "Brief",
+    "Budget",
     "Call",
     "Capacity",
     "CapacityReport",

@@ -19,6 +19,7 @@ from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
 from callboard.actors.protocol.errors import InvalidState as InvalidState
 from callboard.actors.protocol.errors import MemoryFailed as MemoryFailed
+from callboard.actors.protocol.errors import MissingBudgets as MissingBudgets
 from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingFiles as MissingFiles
@@ -70,6 +71,7 @@ __all__ = [
     "InvalidSchema",
     "InvalidState",
     "MemoryFailed",
+    "MissingBudgets",
     "MissingDeps",
     "MissingExtra",
     "MissingFiles",

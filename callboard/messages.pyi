@@ -30,6 +30,7 @@ from callboard.actors.protocol.messages import TurnSettled as TurnSettled
 from callboard.actors.protocol.messages import Wake as Wake
 from callboard.actors.protocol.messages import Woken as Woken
 from callboard.actors.protocol.port_messages import ApprovalGiven as ApprovalGiven
+from callboard.actors.protocol.port_messages import BudgetGiven as BudgetGiven
 from callboard.actors.protocol.port_messages import CallModel as CallModel
 from callboard.actors.protocol.port_messages import CallTool as CallTool
 from callboard.actors.protocol.port_messages import CancelCall as CancelCall
@@ -41,9 +42,11 @@ from callboard.actors.protocol.port_messages import ExtendTimer as ExtendTimer
 from callboard.actors.protocol.port_messages import MakeContext as MakeContext
 from callboard.actors.protocol.port_messages import ModelReplied as ModelReplied
 from callboard.actors.protocol.port_messages import RequestApproval as RequestApproval
+from callboard.actors.protocol.port_messages import RequestBudget as RequestBudget
 from callboard.actors.protocol.port_messages import RequestCapacity as RequestCapacity
 from callboard.actors.protocol.port_messages import SchemaChecked as SchemaChecked
 from callboard.actors.protocol.port_messages import SetTimer as SetTimer
+from callboard.actors.protocol.port_messages import SettleBudget as SettleBudget
 from callboard.actors.protocol.port_messages import TimerFired as TimerFired
 from callboard.actors.protocol.port_messages import ToolReturned as ToolReturned
 from callboard.actors.protocol.port_messages import ToolStarted as ToolStarted
@@ -53,6 +56,7 @@ __all__ = [
     "Ask",
     "AskEnded",
     "Begin",
+    "BudgetGiven",
     "CallModel",
     "CallTool",
     "Cancel",
@@ -75,6 +79,7 @@ __all__ = [
     "ReportBack",
     "ReportJudged",
     "RequestApproval",
+    "RequestBudget",
     "RequestCapacity",
     "Resumed",
     "RevokePermission",
@@ -82,6 +87,7 @@ __all__ = [
     "SessionClosed",
     "SessionOpened",
     "SetTimer",
+    "SettleBudget",
     "Stop",
     "Stopped",
     "Tell",

@@ -169,7 +169,7 @@ def _place(
 
 
 def _agent_in(body: dict[str, Any]) -> str:
-    """Return the agent that a wish for capacity, or its answer, is for."""
+    """Return the agent that a wish for capacity or budgets, or its answer, is for."""
     named = body.get("agent")
     return named if isinstance(named, str) and is_agent(named) else ""
 

@@ -6,7 +6,14 @@ from typing import Protocol
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CallModel,
+    CapacityGiven,
+    ModelReplied,
+    RequestBudget,
+    RequestCapacity,
+)
 
 
 class Log(Protocol):
@@ -35,6 +42,8 @@ def grant_of(log: Log, event: Event) -> Event | None:
         case TurnRequested():
             return _next_grant(log, event, event.sender)
         case RequestCapacity(agent=agent) | CapacityGiven(agent=agent):
+            return _next_grant(log, event, agent)
+        case RequestBudget(agent=agent) | BudgetGiven(agent=agent):
             return _next_grant(log, event, agent)
         case _:
             return _grant_before(log, event)

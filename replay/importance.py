@@ -28,6 +28,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CancelTimer,
     CapacityGiven,
@@ -36,15 +37,18 @@ from callboard.actors.protocol.port_messages import (
     ExtendTimer,
     MakeContext,
     ModelReplied,
+    RequestBudget,
     RequestCapacity,
     SchemaChecked,
     SetTimer,
+    SettleBudget,
     TimerFired,
     ToolReturned,
     ToolStarted,
 )
 
 _BOOKKEEPING: Final = (
+    *(RequestBudget, BudgetGiven, SettleBudget),
     *(CallModel, RequestCapacity, CapacityGiven, TurnRequested, TurnSettled, CheckSchema, SchemaChecked),
     *(SetTimer, ExtendTimer, CancelTimer, ToolStarted, MakeContext),
 )

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.budgets import BudgetReport, SharedBudgets
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.forks import ForksChoice
@@ -24,7 +25,8 @@ from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.runtime.sessions.starting import SessionStarter, Settings
+from callboard.runtime.sessions.settings import Settings
+from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.statistics import RuntimeStats, stats_of
 from callboard.runtime.telemetry.observer import Observer
 
@@ -34,6 +36,7 @@ class Operations(ABC):
 
     _settings: Settings
     _capacity: SharedCapacity
+    _budgets: SharedBudgets
     _life: ProcessLife
     _observer: Observer
 
@@ -196,6 +199,14 @@ class Operations(ABC):
         """
         self._usable()
         return await self._catalog.remover.vacuum()
+
+    async def budgets(self) -> BudgetReport:
+        """Return the budgets with the amounts spent and reserved, and the charges that no log holds.
+
+        Scopes of sessions that do not run here are read from the log. Raises CorruptLog for a damaged row.
+        """
+        self._usable()
+        return await self._budgets.report()
 
     def capacity(self) -> CapacityReport:
         """Return the limited models with their calls in flight and tokens left, and the calls that wait."""

@@ -5,15 +5,16 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Literal, Self, TypeVar
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
-from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, prompt_for
+from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
+from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
@@ -26,11 +27,12 @@ from callboard.runtime.models.protocol import import_for
 from callboard.runtime.operations import Operations
 from callboard.runtime.permissions import bundle_of
 from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
+from callboard.runtime.running import Running
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import GivenSecrets, Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
-from callboard.runtime.sessions.call_options import RunOptions, split
+from callboard.runtime.sessions.budgeting import Budgeting
 from callboard.runtime.sessions.detaching import (
     DETACH_GRACE_S,
     Grace,
@@ -43,21 +45,20 @@ from callboard.runtime.sessions.detaching import (
     seconds,
 )
 from callboard.runtime.sessions.opening import NewSession, Opening
-from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.resuming import Continuing
-from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
-from callboard.runtime.sessions.session_types import schema_of_ask
-from callboard.runtime.sessions.starting import SessionStarter, Settings
+from callboard.runtime.sessions.settings import Settings
+from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.telemetry.observer import Observer, gauges_of
 from callboard.runtime.telemetry.open_telemetry import OpenTelemetry
 from callboard.runtime.tools.execution import ToolRunner
 
-T = TypeVar("T")
+Deps = TypeVar("Deps")
+Out = TypeVar("Out")
 
 
-class Runtime(Operations, Forks):
+class Runtime(Operations, Forks, Running):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
@@ -75,6 +76,7 @@ class Runtime(Operations, Forks):
         AgentsChanged; `"next_ask"` lets the running ask go on with the recorded agents, and takes the new
         ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
     capacity: limits of models over all sessions, by model name: calls, tokens a minute (docs/capacity.md).
+    budgets: the most that sessions spend together, by a pattern of tags (docs/budgets.md).
     cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
         an exception has left, unless the runtime is ending by then.
     deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
@@ -91,9 +93,8 @@ class Runtime(Operations, Forks):
     telemetry: gives spans and metrics to the OpenTelemetry SDK: `OpenTelemetry(processor)` (docs/watch.md).
     metrics: True counts for `Runtime.metrics`. log_content: True adds the words of errors to log records.
 
-    Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
-    its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
-    opened.
+    Use it as an async context manager, for many sessions at once. Leaving it, in any way, detaches its
+    sessions: nothing is lost, and `resume` goes on with them. Raises StoreError for a log that cannot open.
 
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
             outcome = await runtime.run(host, "Which files are here?")
@@ -115,6 +116,7 @@ class Runtime(Operations, Forks):
         types: Sequence[object] = (),
         on_agents_changed: AgentsPolicy = "refuse",
         capacity: Mapping[str, Capacity] | None = None,
+        budgets: Mapping[str, Budget] | None = None,
         cancel_delay_s: float = 1.0,
         deadline_counts_downtime: bool = True,
         deps: object = None,
@@ -150,6 +152,7 @@ class Runtime(Operations, Forks):
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._process = os.getpid()
         self._capacity = SharedCapacity(capacity)
+        self._budgets = SharedBudgets(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:
@@ -171,6 +174,7 @@ class Runtime(Operations, Forks):
             checker,
             ToolRunner(),
             self._capacity,
+            Budgeting(self._budgets),
             self._observer,
         )
         self._observer.start(lambda: gauges_of(self.stats()))
@@ -194,14 +198,14 @@ class Runtime(Operations, Forks):
             return  # a forked child: sessions, models and log belong to its parent's loop
         sessions = self._live.of(self._life)
         for session in sessions:
-            session.check_loop()
+            session._check_loop()
         self._life.is_ending = True
         starter, self._starter = self._starter, None
         if starter is not None:
             starter.is_closed = True  # a session that is being opened would not be detached any more
         grace = Grace(seconds("grace_s", grace_s))
         leaves = [
-            session.close if cancel and not session.is_asleep else partial(session.detach_within, grace)
+            session.close if cancel and not session._is_asleep else partial(session._detach_within, grace)
             for session in sessions
         ]
         work = asyncio.get_running_loop().create_task(self._close(leaves, starter))
@@ -222,87 +226,14 @@ class Runtime(Operations, Forks):
         errors += await starter.aclose() if starter else []
         errors += await closed([self._observer.aclose])
         self._capacity.close()
+        self._budgets.close()
         await self._log.close()
         if errors:
             raise errors[0]
 
-    # --- running ------------------------------------------------------------------
-
-    @overload
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
-    ) -> Outcome[T]: ...
-
-    @overload
-    async def run(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> Outcome: ...
-
-    @overload
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]: ...
-
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]:
-        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
-        # Checked before `open`: a bad argument must not leave an empty session in the log.
-        prompt_for(agent, prompt)
-        starter = self._started()
-        await starter.checker.refuse_broken(schema_of_ask(agent, output_schema))
-        if self._settings.approver is None:
-            refuse_unasked(agent)
-        new, ask = split(options)
-        async with self.open(agent, title=prompt, **new) as session:
-            outcome = await session.ask(prompt, output_schema=output_schema, **ask)
-            head = await session.close()
-        return with_head(outcome, head)
-
-    @overload
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
-    ) -> Outcome[T]: ...
-
-    @overload
-    def run_sync(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> Outcome: ...
-
-    @overload
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]: ...
-
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]:
-        """Open the log, run one prompt, close the log: `run` for programs without an event loop.
-
-        Ctrl-C and SIGTERM detach the session; SIGTERM ends the program by SystemExit unless it handles it.
-        Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
-        """
-        event_loop.refuse_inside_loop()
-
-        async def once() -> Outcome[Any]:
-            async with self:
-                return await self.run(agent, prompt, output_schema=output_schema, **options)
-
-        return event_loop.run_until_signal(once())
-
     def open(
         self,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         session_id: str | None = None,
         limits: Limits | None = None,
@@ -313,7 +244,7 @@ class Runtime(Operations, Forks):
         memory: MemoryChoice = None,
         resume: bool = False,
         permissions: Bundle | None = None,
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Open a session with this agent as its host: `await` it, or `async with` it.
 
         limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
@@ -331,18 +262,18 @@ class Runtime(Operations, Forks):
     def resume(
         self,
         session_id: str,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         limits: Limits | None = None,
         extend: float = 0.0,
         accept_changes: bool = False,
         steal: bool = False,
-        deps: object = None,
+        deps: Deps | None = None,
         files: FilesChoice = None,
         memory: MemoryChoice = None,
         permissions: Bundle | None = None,
         on_diverged: OnDiverged = "wait",
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Resume a session that another process left: `await` it, or `async with` it.
 
         `await session.outcome` is its unfinished ask, if there is one; an idle conversation goes on with the
@@ -371,14 +302,14 @@ class Runtime(Operations, Forks):
     def reopen(
         self,
         session_id: str,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         limits: Limits | None = None,
         accept_changes: bool = False,
-        deps: object = None,
+        deps: Deps | None = None,
         files: FilesChoice = None,
         memory: MemoryChoice = None,
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Continue the conversation of a closed session: `await` it, or `async with` it.
 
         A session that is not closed is resumed. Parameters and errors are those of `resume`.

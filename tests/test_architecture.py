@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "runtime": {"actors", "runtime"},
     "replay": {"actors", "runtime.log", "replay", "lazy_names"},
     "callboard": {
-        "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
+        "actors", "runtime", "replay", "cli", "demo", "keywords", "lazy_names", "",
         "testing", "tools",
     },
 }  # fmt: skip
@@ -191,7 +191,9 @@ WITH_TESTS_OF_THEIR_OWN = ("ports", "forks", "sessions", "programs", "log", "too
 """The folders of runtime/ in which each module has its test file, in the same place below tests/."""
 
 WITHOUT_TESTS = {
+    "runtime/sessions/bound.py": "the type that a session and its budgets share",
     "runtime/sessions/port_protocol.py": "protocols, and a clock whose methods do nothing",
+    "runtime/sessions/settings.py": "the type of a runtime's parameters",
 }
 """Modules that only declare types, each with the reason."""
 

@@ -25,6 +25,7 @@ FOLLOWED = [
             "tutorial",
             "guide",
             "limit-cost",
+            "budgets",
             "capacity",
             "typed-reports",
             "approvals",

@@ -22,6 +22,7 @@ THEMES: Final = (
     "outputs",
     "permissions",
     "replay",
+    "spending",
     "streaming",
     "testing",
 )

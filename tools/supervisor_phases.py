@@ -37,7 +37,13 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CapacityGiven,
+    ContextMade,
+    SchemaChecked,
+    TimerFired,
+)
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 
 SessionStatus: TypeAlias = Literal["new", "open", "checking", "asking", "ending", "straggling", "closed"]
@@ -88,11 +94,11 @@ Moves: TypeAlias = Mapping[tuple[str, str], frozenset[type]]
 SETTLING: Final = frozenset({TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped})
 """They can end a grant: then a waiting agent has room for its call, or is refused because it never will."""
 
-ENDING: Final = SETTLING | {Cancel, Close, TimerFired, DeciderFailed, SchemaChecked}
+ENDING: Final = SETTLING | {Cancel, Close, TimerFired, DeciderFailed, SchemaChecked, BudgetGiven}
 """They can end an agent: the sender, an agent above it, one that races with it, or one that waits."""
 
-_GONE: Final = frozenset({Finished, Stopped, CapacityGiven})
-"""They can take an agent out of the tree: one that had stopped while its request waited for a place."""
+_GONE: Final = frozenset({Finished, Stopped, CapacityGiven, BudgetGiven})
+"""They can take an agent out of the tree: one that had stopped while its request waited for a port."""
 
 SESSION_MOVES: Final[Moves] = MappingProxyType(
     {
@@ -127,7 +133,7 @@ AGENT_MOVES: Final[Moves] = MappingProxyType(
         ("thinking", "backing off"): frozenset({TurnRequested}),
         ("backing off", "thinking"): frozenset({TimerFired}),
         ("backing off", "waiting"): frozenset({TimerFired}),
-        ("waiting", "thinking"): ENDING | {CapacityGiven},
+        ("waiting", "thinking"): ENDING | {CapacityGiven, BudgetGiven},
         ("acting", "draining"): ENDING,
         ("thinking", "draining"): ENDING,
         ("backing off", "draining"): ENDING,

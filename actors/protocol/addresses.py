@@ -18,10 +18,11 @@ SCHEMA: Final = "schema"
 CLOCK: Final = "clock"
 APPROVALS: Final = "approvals"
 CAPACITY: Final = "capacity"
+BUDGETS: Final = "budgets"
 CONTEXT: Final = "context"
 CLIENT: Final = "client"
 
-PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CAPACITY, CONTEXT, CLIENT})
+PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CAPACITY, BUDGETS, CONTEXT, CLIENT})
 """The edges to the world. Their posts are inputs; no decider computes them."""
 
 _ADDRESS: Final = re.compile(r"host(\.[1-9][0-9]{0,8})*")

@@ -31,6 +31,7 @@ class SessionOpened(RichMessage, frozen=True):
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
     capacity: the names of the models whose calls need a place among those of all sessions.
+    scopes: the budgets above the session in which its calls are reserved (`budgets.scope_name`).
     state: the keys of the shared state. files: those that its tools may reach, None for none. format: of the
     messages that follow. permissions: the rights of all agents.
     """
@@ -47,6 +48,7 @@ class SessionOpened(RichMessage, frozen=True):
     files: FileArea | None = None
     format: str = "1.0"
     permissions: Layers = ()
+    scopes: tuple[str, ...] = ()
 
 
 @final
@@ -57,7 +59,7 @@ class Resumed(RichMessage, frozen=True):
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     left_out_ms: the time before this resume that the timeouts and sleeps of programs do not count.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
-    capacity: as in `SessionOpened`, from now on; None for no change.
+    capacity, scopes: as in `SessionOpened`, from now on; None for no change.
     reopens: continues a closed session. state: further keys of the shared state.
     files: as in `SessionOpened`, from now on; None for no change. format: as in `SessionOpened`.
     permissions: further bounds of the rights of all agents that begin from now on.
@@ -77,6 +79,7 @@ class Resumed(RichMessage, frozen=True):
     format: str = "1.0"
     permissions: Layers = ()
     left_out_ms: int = 0
+    scopes: tuple[str, ...] | None = None
 
 
 @final

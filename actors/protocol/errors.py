@@ -7,6 +7,7 @@
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
           InvalidHistory          a conversation of another product that is broken
+        MissingBudgets            the budgets that bind a recorded session, which the runtime does not have
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
         MissingFiles              the files of a recorded session, which the resuming program does not give
         MissingProgram            a program at work at the event to fork at, which the host does not have
@@ -102,6 +103,10 @@ class MissingDeps(MisuseError, LookupError):
 
 class MissingFiles(MisuseError, LookupError):
     """The files of a recorded session, which the resuming program does not pass."""
+
+
+class MissingBudgets(MisuseError, LookupError):
+    """The budgets that bind a recorded session, which the resuming runtime does not have."""
 
 
 class MissingProgram(MisuseError, LookupError):

@@ -11,6 +11,7 @@
     agent     <-> approvals    RequestApproval  ApprovalGiven
     agent      -> tools, approvals   CancelCall
     supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
+    supervisor <-> budgets     RequestBudget  BudgetGiven  SettleBudget   (where the runtime has budgets)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> context     MakeContext  ContextMade   (for agents that want to know more than a prompt)
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
@@ -46,6 +47,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.origin import Makers
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CapacityGiven,
     ContextMade,
     ModelReplied,
@@ -358,7 +360,14 @@ FromAgent: TypeAlias = (
     TurnRequested | TurnSettled | Delegate | CancelTask | Wake | ReportBack | Finished | Stopped
 )
 SupervisorInput: TypeAlias = (
-    ClientInput | FromAgent | SchemaChecked | ContextMade | CapacityGiven | TimerFired | DeciderFailed
+    ClientInput
+    | FromAgent
+    | SchemaChecked
+    | ContextMade
+    | CapacityGiven
+    | BudgetGiven
+    | TimerFired
+    | DeciderFailed
 )
 ClientOutput: TypeAlias = TellEnded | AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

@@ -1,6 +1,6 @@
-"""Messages to and from the ports: model, tools, approvals, capacity, schema, context and clock.
+"""Messages to and from the ports: model, tools, approvals, capacity, budgets, schema, context and clock.
 
-The seven ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
+The eight ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
 messages, and the picture of all of them, are in messages.py.
 """
 
@@ -22,6 +22,7 @@ from callboard.actors.protocol.value_types import (
     ModelFailure,
     SchemaProblem,
     Sent,
+    Spans,
 )
 
 CUT_OFF: Final = frozenset({"lost", "detached"})
@@ -239,6 +240,59 @@ class CapacityGiven(RichMessage, frozen=True):
 
 
 @final
+class RequestBudget(Message, frozen=True):
+    """A wish to reserve a call in the budgets above the session, whose scopes the session names.
+
+    need: the most that the call can use.
+    """
+
+    agent: str
+    turn: int
+    attempt: int
+    need: Need
+
+
+@final
+class BudgetGiven(Message, frozen=True):
+    """The one answer to a `RequestBudget`. `cancelled`: its agent was stopped while it waited.
+
+    spans: of a call that is `given`, the scopes in which it is reserved, each with its period; none where a
+    fork reuses the answer of the model.
+    scope, period, unit, limit, spent: of a call that is `refused`, the first scope that is too small. Its
+    limit and the amount spent are in `unit`. elsewhere: the amount reserved there by sessions that no
+    process runs, which counts as spent. sessions: the ids of those, up to twelve.
+    """
+
+    agent: str
+    turn: int
+    attempt: int
+    status: Literal["given", "refused", "cancelled"] = "given"
+    spans: Spans = ()
+    scope: str = ""
+    period: str = ""
+    unit: Literal["tokens", "micro_usd"] = "tokens"
+    limit: int = 0
+    spent: int = 0
+    elsewhere: int = 0
+    sessions: tuple[str, ...] = ()
+
+
+@final
+class SettleBudget(Message, frozen=True):
+    """The charge of a reserved call that no message of its agent settles. It has no answer.
+
+    The agent was stopped, or has ended without accounting for the call. A call that was not made costs
+    nothing.
+    """
+
+    agent: str
+    turn: int
+    attempt: int
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+@final
 class CheckSchema(RichMessage, frozen=True):
     """A question: is this schema accepted (`accept`), or does the value match it?
 
@@ -338,6 +392,8 @@ PortInput: TypeAlias = (
     | RequestApproval
     | CancelCall
     | RequestCapacity
+    | RequestBudget
+    | SettleBudget
     | CheckSchema
     | MakeContext
     | SetTimer

@@ -15,6 +15,10 @@ Effects: TypeAlias = Literal["recorded", "ask", "live"]
 about each call, or they run."""
 
 
+Spans: TypeAlias = tuple[tuple[str, str], ...]
+"""Scopes of budgets above the session, each with its period: `2026-11-28`, `2026-11`, or '' for all time."""
+
+
 class Settled(Value, frozen=True):
     """The end of a grant. text: of the reply. usage: None if unknown; the reservation is charged then."""
 

@@ -14,12 +14,22 @@ Rules
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, CONTEXT, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import (
+    APPROVALS,
+    BUDGETS,
+    CAPACITY,
+    CONTEXT,
+    MODEL,
+    SCHEMA,
+    SUPERVISOR,
+    TOOLS,
+)
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CallTool,
     CapacityGiven,
@@ -28,6 +38,7 @@ from callboard.actors.protocol.port_messages import (
     MakeContext,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
     SchemaChecked,
     ToolReturned,
@@ -166,6 +177,18 @@ def _capacity_given_up(request: Event, repeated: Repeated, has_started: bool) ->
     return _capacity_cancelled(request, repeated)
 
 
+# --- budgets above the session ------------------------------------------------------
+
+
+def _budget_cancelled(request: Event, repeated: Repeated) -> Post:
+    agent, turn, attempt = repeated
+    return Post(SUPERVISOR, BudgetGiven(agent, turn, attempt, "cancelled"))
+
+
+def _budget_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
+    return _budget_cancelled(request, repeated)
+
+
 PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
     CallModel: PortRequest(
         MODEL,
@@ -204,6 +227,15 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         answers_sender=True,
         cancelled=_capacity_cancelled,
         given_up=_capacity_given_up,
+    ),
+    RequestBudget: PortRequest(
+        BUDGETS,
+        BudgetGiven,
+        repeats=("agent", "turn", "attempt"),
+        owner="agent",
+        answers_sender=True,
+        cancelled=_budget_cancelled,
+        given_up=_budget_given_up,
     ),
     CheckSchema: PortRequest(SCHEMA, SchemaChecked, repeats=("check",)),
     MakeContext: PortRequest(CONTEXT, ContextMade, repeats=("parent", "delegation", "profile")),

@@ -40,10 +40,12 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallTool,
     CheckSchema,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     TimerFired,
     ToolReturned,
     ToolStarted,
@@ -136,7 +138,8 @@ class RecordedAnswers:
             self._answer(event)
         elif isinstance(event.body, TimerFired) and event.seq > self._base:
             self.fired[event.body.timer].append(event)
-        if (key := self._keys.take(event)) is not None:
+        key = self._keys.take(event)
+        if key is not None and not isinstance(event.body, RequestBudget):  # a fork has its own budget
             self._requests[event.seq] = key
         if isinstance(event.body, CallTool):
             self._read_at[event.seq] = self._shared
@@ -247,6 +250,16 @@ class RecordedAnswers:
         """Return True if there is a recorded answer to a request with this key."""
         known = self.answers.get(key)
         return bool(known and known[0].fits(shared))
+
+    def free_budget(self, request: Event, key: Key) -> Post | None:
+        """Return the answer to a request for budgets whose call has a recorded answer: it costs nothing.
+
+        key: of the request. None where the model is called, and for any other request.
+        """
+        asked, found = request.body, self.answers.get(key[1:])
+        if not isinstance(asked, RequestBudget) or not found or found[0].is_cancelled:
+            return None
+        return Post(SUPERVISOR, BudgetGiven(asked.agent, asked.turn, asked.attempt))
 
     def same_call(self, request: Event, keys: RequestKeys) -> Reusable | None:
         """Return the unused result of the same call in another turn; None if there is no such result.

@@ -2,6 +2,7 @@
 
     request           its key has
     CallModel         agent, turn, attempt, digest of the whole request, and the model that is asked
+    RequestBudget     the key of the call that it is for, behind the word `budget`
     CallTool          agent, turn, call, tool, arguments, and the input given in this round
     RequestApproval   agent, turn, call, tool and arguments
     CheckSchema       task, schema and value
@@ -27,6 +28,7 @@ from callboard.actors.protocol.port_messages import (
     MakeContext,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.call_places import CallPlaces, Place
@@ -39,7 +41,7 @@ class RequestKeys:
 
     def __init__(self) -> None:
         self._wishes: dict[int, TurnRequested] = {}
-        self._latest: dict[str, str] = {}
+        self._latest: dict[str, TurnRequested] = {}
         self._models: dict[str, ModelSpec] = {}
         self._delegations: dict[int, bytes] = {}
         self._places = CallPlaces()
@@ -67,7 +69,7 @@ class RequestKeys:
 
     def _wish(self, event: Event, wish: TurnRequested) -> None:
         self._wishes[event.seq] = wish
-        self._latest[event.sender] = wish.digest
+        self._latest[event.sender] = wish
 
     def _delegate(self, event: Event, body: Delegate) -> None:
         self._places.delegate(event.sender, body.turn, body.call, len(body.profiles))
@@ -81,13 +83,18 @@ class RequestKeys:
 
     def _model(self, event: Event, grant: CallModel) -> Key | None:
         wish = self._wishes.pop(grant.request, None)
-        if wish is None:
-            return None
-        agent = self.agent(grant.agent)
-        if self._places.is_program(grant.agent):
+        return None if wish is None else self._call(grant.agent, wish)
+
+    def _budget(self, event: Event, asked: RequestBudget) -> Key | None:
+        wish = self._latest.get(asked.agent)
+        return None if wish is None else ("budget", *self._call(asked.agent, wish))
+
+    def _call(self, address: str, wish: TurnRequested) -> Key:
+        agent = self.agent(address)
+        if self._places.is_program(address):
             return ("step", agent, wish.turn, wish.attempt)
         # The digest covers the request, but not the model.
-        spec = self._models[grant.agent].spec_named(wish.model)
+        spec = self._models[address].spec_named(wish.model)
         model = (wish.model, spec.name, spec.max_tokens, bytes(spec.params))
         return ("model", agent, wish.turn, wish.attempt, wish.digest, *model)
 
@@ -106,7 +113,8 @@ class RequestKeys:
     def _context(self, event: Event, wanted: MakeContext) -> Key:
         child = self.agent(child_of(wanted.parent, wanted.delegation))
         known = self._latest.get(wanted.parent)
-        return ("context", child, wanted.profile, known, self._delegations.get(wanted.request))
+        digest = known.digest if known else None
+        return ("context", child, wanted.profile, digest, self._delegations.get(wanted.request))
 
 
 _MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] = {
@@ -116,6 +124,7 @@ _MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] =
     DelegationEnded: RequestKeys._ended,
     ModelReplied: RequestKeys._replied,
     CallModel: RequestKeys._model,
+    RequestBudget: RequestKeys._budget,
     CallTool: RequestKeys._tool,
     RequestApproval: RequestKeys._approval,
     CheckSchema: RequestKeys._schema,

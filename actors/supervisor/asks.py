@@ -54,6 +54,7 @@ def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
         model=opened.model,
         limits=fill(opened.limits),
         capacity=opened.capacity,
+        scopes=opened.scopes,
         permissions=opened.permissions,
         rules=opened.rules,
     )

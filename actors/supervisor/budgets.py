@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.money import MONEY_SINCE, in_dollars
+from callboard.actors.protocol.port_messages import BudgetGiven
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.supervisor.reserve import NO_RESERVE, add, subtract
 from callboard.actors.supervisor.state import Record
@@ -143,3 +144,23 @@ def charge_of(need: Need, usage: Usage | None) -> Usage:
     if usage is None:
         return Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, calls=1, unknown_calls=1)
     return replace(usage, calls=1)
+
+
+def shortage_above(need: Need, given: BudgetGiven) -> str:
+    """Say what a call needs, and what the budget above the session that refuses it has left."""
+
+    def amount(count: int) -> str:
+        return in_dollars(count) if given.unit == "micro_usd" else f"{count:,} tokens"
+
+    left = max(0, given.limit - given.spent - given.elsewhere)
+    period = f" in {given.period}" if given.period else ""
+    said = (
+        f"the budget {given.scope!r} is too small for another turn: it needs up to "
+        f"{amount(getattr(need, given.unit))}; {amount(left)} of {amount(given.limit)} is left{period}"
+    )
+    if not given.elsewhere:
+        return said
+    return (
+        f"{said}, since calls of sessions that no process runs hold {amount(given.elsewhere)}; resume them: "
+        f"{', '.join(given.sessions)}"
+    )

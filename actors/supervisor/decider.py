@@ -7,6 +7,7 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     ToolsChanged    keep other tools for later agents, pass them to living ones      (tool_changes)
     ContextMade     begin a delegation whose contexts are made                        (contexts)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
+    BudgetGiven     grant a turn that budgets above the session have room for         (turns)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
     CancelTask      end one delegation of the sender as cancelled                     (ending)
@@ -56,7 +57,13 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
     Wake,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CapacityGiven,
+    ContextMade,
+    SchemaChecked,
+    TimerFired,
+)
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.contexts import on_context_made
@@ -83,6 +90,7 @@ from callboard.actors.supervisor.telling import on_tell
 from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
     keep_turn,
+    on_budget_given,
     on_capacity_given,
     on_turn_requested,
     on_turn_timer,
@@ -95,7 +103,7 @@ Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
 _AFTER_THE_END: Final = frozenset(
-    {Ask, Tell, Resumed, Forked, Finished, Stopped, SchemaChecked, CapacityGiven}
+    {Ask, Tell, Resumed, Forked, Finished, Stopped, SchemaChecked, CapacityGiven, BudgetGiven}
 )
 """The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
 For a session that is opened again, agents that had not drained leave the books, and answers of ports are
@@ -132,7 +140,7 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if row.settles:
         settled = body.settled or row.unaccounted
         if settled is not None:
-            settle(work, sender, settled)
+            settle(work, sender, settled, is_stated=body.settled is not None)
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)
@@ -239,6 +247,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
     ContextMade: Handler(lambda work, sender, body: on_context_made(work, body)),
     CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
+    BudgetGiven: Handler(lambda work, sender, body: on_budget_given(work, body)),
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),
 }

@@ -341,12 +341,12 @@ def judge_late(work: UnitOfWork, pending: Pending) -> None:
 def leave_tree(work: UnitOfWork, address: str) -> None:
     """Mark an agent as drained. Remove it and drained ancestors from the tree if they have no children.
 
-    An agent whose request still waits for capacity drains with the answer.
+    An agent whose request still waits for budgets or for capacity drains with the answer.
     """
     record = work.record(address)
     if record is None or record.is_drained:
         return
-    if record.held is not None:  # its request for capacity is answered soon: `on_capacity_given`
+    if record.held is not None:  # its request is answered soon: `on_capacity_given`, `on_budget_given`
         work.update_record(address, is_leaving=True)
         return
     work.update_session(live=work.state.live - 1)

@@ -13,7 +13,7 @@ Rules
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,10 +34,19 @@ LEAST_INPUT_BYTES: Final = len(user_message((), text_json("")))
 """No conversation is shorter."""
 
 
-def latch(work: UnitOfWork, ancestry: list[Record], place: int, why: str) -> None:
+class Left(NamedTuple):
+    """The amount that a budget above the session has left, in tokens or in micro-dollars."""
+
+    unit: Literal["tokens", "micro_usd"]
+    amount: int
+
+
+def latch(work: UnitOfWork, ancestry: list[Record], place: int, why: str, above: Left | None = None) -> None:
     """Note a refusal with each program for which it latches.
 
     ancestry: from the host down to the last agent that may be such a program. place: of the scope in it.
+    above: if a budget above the session refuses, the amount that it has left. Such a refusal is not looked
+        at again: no limit of the session lifts it.
     """
     if work.state.rules < SINCE_RULES:
         return
@@ -46,8 +55,9 @@ def latch(work: UnitOfWork, ancestry: list[Record], place: int, why: str) -> Non
         if not record.profile.is_eager or not record.is_running:
             continue
         books = record.program or NO_BOOKS
-        if not books.refusal and not _fits_any(work.state, ancestry[: at + 1]):
-            work.update_record(record.address, program=replace(books, refusal=why))
+        if not books.refusal and not _fits_any(work.state, ancestry[: at + 1], above):
+            books = replace(books, refusal=why, is_refused_above=above is not None)
+            work.update_record(record.address, program=books)
 
 
 def with_latch(work: UnitOfWork, ancestry: list[Record], end: DelegationEnded) -> DelegationEnded:
@@ -55,16 +65,21 @@ def with_latch(work: UnitOfWork, ancestry: list[Record], end: DelegationEnded) -
     parent = work.record(ancestry[-1].address)
     if parent is None or parent.program is None or not parent.program.refusal or end.kind == "cancelled":
         return end
-    if _fits_any(work.state, ancestry):
+    if not parent.program.is_refused_above and _fits_any(work.state, ancestry):
         work.update_record(parent.address, program=replace(parent.program, refusal=""))
         return end
     return replace(end, latch=parent.program.refusal)
 
 
-def _fits_any(state: SupervisorState, ancestry: list[Record]) -> bool:
-    """Return True if the smallest request to a model that a program may use can fit, now or later."""
+def _fits_any(state: SupervisorState, ancestry: list[Record], above: Left | None = None) -> bool:
+    """Return True if the smallest request to a model that a program may use can fit, now or later.
+
+    above: the amount that a budget above the session has left; None for any amount.
+    """
     for spec in _models_of(state, ancestry[-1]):
         need = bound(LEAST_INPUT_BYTES + spec.overhead_tokens, spec.max_tokens, spec.prices)
+        if above is not None and getattr(need, above.unit) > above.amount:
+            continue
         if fits(ancestry, need)[0] != "never":
             return True
     return False

@@ -38,6 +38,8 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
         _bound(work, fill(resumed.limits))
     if resumed.capacity is not None:
         work.update_session(capacity=resumed.capacity)
+    if resumed.scopes is not None:
+        work.update_session(scopes=resumed.scopes)
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
 

@@ -96,12 +96,14 @@ class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
     line: the keys of its delegations that wait for a place under max_children, in the order of the asks,
         each with the seq of its `Delegate`.
     wake_timer: the timer of its deadline, 0 for none.
-    refusal: the words of a refusal that latches; empty for none.
+    refusal: the words of a refusal that latches; empty for none. is_refused_above: True if a budget above
+        the session refused.
     """
 
     line: IntMap[int] = IntMap()
     wake_timer: int = 0
     refusal: str = ""
+    is_refused_above: bool = False
 
 
 NO_BOOKS: Final = ProgramBooks()
@@ -116,8 +118,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
     ticket: its place in the queue. parked: the scope whose budget its request waits for.
     waiting: the addresses of agents whose requests wait for this scope's budget, by ticket.
-    held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
-        meanwhile.
+    held: the amount reserved while the request waits for budgets above the session, or for capacity.
+        is_leaving: True if the agent has drained meanwhile.
+    is_budgeted: True while the request or the call is reserved in budgets above the session.
     turn, attempt: of the model call in flight, 0 for none. grant: the amount reserved for it.
     turn_children: the copies that its latest turn has delegated to, and those of background delegations that
         were open before; of a program, all that have a place now.
@@ -151,6 +154,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     ticket: int = 0
     parked: str = ""
     held: Need | None = None
+    is_budgeted: bool = False
     children: IntMap["Record"] = IntMap()
     delegations: IntMap[Delegation] = IntMap()
     turn_children: int = 0
@@ -274,7 +278,8 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     agents: the number of agent slots taken so far, the host included.
     live: the number of agents that have not drained.
     capacity: the names of the models whose calls need a place among those of all sessions.
-    in_flight: the number of model calls without an answer, and of requests that wait for capacity.
+    scopes: the budgets above the session in which its calls are reserved.
+    in_flight: the number of model calls without an answer, and of requests that wait for budgets or capacity.
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
@@ -294,6 +299,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
     capacity: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
     agents: int = 0
     live: int = 0
     checks: IntMap[Check] = IntMap()

@@ -6,6 +6,9 @@ Rules
   - A model that the runtime limits has its calls over all sessions counted. The call then waits for
     `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
     drains with the answer, which releases both and charges nothing.
+  - A session with budgets above it asks for them before it asks for capacity, and waits in the same way. A
+    refusal ends the agent as `budget`. The settlement of the agent's message settles them too; without one
+    `SettleBudget` says the charge.
   - A call that can never fit ends its agent as `budget`, and may latch for the programs above it. A call that
     does not fit yet waits in the queue.
   - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
@@ -16,11 +19,18 @@ Rules
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CAPACITY, HOST, MODEL, depth_of
+from callboard.actors.protocol.addresses import BUDGETS, CAPACITY, HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.messages import TurnRequested, TurnSettled
-from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CallModel,
+    CapacityGiven,
+    RequestBudget,
+    RequestCapacity,
+    SettleBudget,
+)
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import budgets
@@ -32,7 +42,7 @@ from callboard.actors.supervisor.admission import (
     wake_along,
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
-from callboard.actors.supervisor.latching import latch
+from callboard.actors.supervisor.latching import Left, latch
 from callboard.actors.supervisor.reserve import NO_RESERVE
 from callboard.actors.supervisor.reserving import at_new_turn
 from callboard.actors.supervisor.state import Record, Timer
@@ -57,7 +67,7 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     if is_keeping and request.attempt == 1 and not record.profile.is_eager:
         ancestry = _with_kept(work, ancestry, at_new_turn(record, request))
         record = ancestry[-1]
-    if request.is_unbounded and budgets.is_limited(ancestry):
+    if request.is_unbounded and (work.state.scopes or budgets.is_limited(ancestry)):
         _refuse_unbounded(work, record, request)
     elif request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
@@ -143,22 +153,49 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq:
     agent, need = ancestry[-1], wanted.need
     reserved = budgets.reserve(ancestry, need)
     work.in_flight += 1
-    model = wanted.model or agent.model.name
-    if model in work.state.capacity:
-        ancestry[-1] = replace(
-            agent, wanted=wanted, wanted_at=seq, reserved=reserved, held=need, ticket=0, parked=""
-        )
-        place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, model, need)
-        work.posts.append(Post(CAPACITY, place))
+    if work.state.scopes and not agent.is_budgeted:
+        ancestry[-1] = _held(agent, wanted, seq, reserved)
+        wish = RequestBudget(agent.address, wanted.turn, wanted.attempt, need)
+        work.posts.append(Post(BUDGETS, wish))
     else:
-        ancestry[-1] = _called(work, agent, wanted, seq, reserved)
+        ancestry[-1] = _placed(work, agent, wanted, seq, reserved, is_budgeted=agent.is_budgeted)
     work.put_records(ancestry)
 
 
-def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Record:
+def _held(agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Record:
+    """Return the record of an agent whose request waits for a port. Arguments as of `_called`."""
+    return replace(
+        agent, wanted=wanted, wanted_at=seq, reserved=reserved, held=wanted.need, ticket=0, parked=""
+    )
+
+
+def _placed(
+    work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need, *, is_budgeted: bool
+) -> Record:
+    """Ask for a place for a call, or post its grant if its model needs none. Return the agent's record."""
+    model = wanted.model or agent.model.name
+    if model not in work.state.capacity:
+        return _called(work, agent, wanted, seq, reserved, is_budgeted=is_budgeted)
+    if is_budgeted:
+        agent = replace(agent, is_budgeted=True)
+    place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, model, wanted.need)
+    work.posts.append(Post(CAPACITY, place))
+    return _held(agent, wanted, seq, reserved)
+
+
+def _called(
+    work: UnitOfWork,
+    agent: Record,
+    wanted: TurnRequested,
+    seq: int,
+    reserved: Need,
+    *,
+    is_budgeted: bool = False,
+) -> Record:
     """Post the grant of an agent's call. Return the agent's record.
 
-    seq: of the request. reserved: in the agent's scope, the call's need included.
+    seq: of the request. reserved: in the agent's scope, the call's need included. is_budgeted: True if
+    budgets above the session have reserved the call.
     """
     work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
     if wanted.told:
@@ -174,6 +211,7 @@ def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, re
         wanted_at=0,
         ticket=0,
         parked="",
+        is_budgeted=is_budgeted,
     )
 
 
@@ -184,17 +222,55 @@ def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
         return
     agent, wanted = ancestry[-1], ancestry[-1].wanted
     if wanted is not None and given.status == "given":
-        work.put_record(_called(work, agent, wanted, agent.wanted_at, agent.reserved))
+        call = (wanted, agent.wanted_at, agent.reserved)
+        work.put_record(_called(work, agent, *call, is_budgeted=agent.is_budgeted))
         return
-    _, reserved = budgets.settle(ancestry, need, ZERO)
-    ancestry[-1] = replace(agent, reserved=reserved, held=None)
-    work.put_records(ancestry)
-    work.in_flight -= 1
+    if agent.is_budgeted and wanted is None:
+        agent = _give_budget_back(work, agent, given)
+    _release(work, ancestry, agent, need)
     if wanted is not None:  # the port has lost the request: it takes a place in the queue again
         enqueue(work, ancestry)
     wake_along(work, ancestry)
     if agent.is_leaving:
         leave_tree(work, given.agent)
+
+
+def on_budget_given(work: UnitOfWork, given: BudgetGiven) -> None:
+    """Go on with a call that is reserved in all budgets above the session, or end its agent.
+
+    If the agent has ended, give the reservation back.
+    """
+    ancestry = work.ancestry(given.agent)
+    if ancestry is None or (need := ancestry[-1].held) is None:
+        return
+    agent, wanted = ancestry[-1], ancestry[-1].wanted
+    if given.status == "given":
+        if wanted is not None:
+            work.put_record(_placed(work, agent, wanted, agent.wanted_at, agent.reserved, is_budgeted=True))
+            return
+        agent = _give_budget_back(work, agent, given)
+    _release(work, ancestry, agent, need)
+    if wanted is not None and given.status == "refused":
+        _refuse_above(work, ancestry, wanted, given)
+    elif wanted is not None:  # the port has lost the request, as in `on_capacity_given`
+        enqueue(work, ancestry)
+    wake_along(work, ancestry)
+    if agent.is_leaving:
+        leave_tree(work, given.agent)
+
+
+def _give_budget_back(work: UnitOfWork, agent: Record, given: BudgetGiven | CapacityGiven) -> Record:
+    """Settle the reservation of a call that is not made. Return the agent's record."""
+    work.posts.append(Post(BUDGETS, SettleBudget(agent.address, given.turn, given.attempt)))
+    return replace(agent, is_budgeted=False)
+
+
+def _release(work: UnitOfWork, ancestry: list[Record], agent: Record, need: Need) -> None:
+    """Release the reservation and the slot of a request that waited for a port. agent: its record."""
+    _, reserved = budgets.settle(ancestry, need, ZERO)
+    ancestry[-1] = replace(agent, reserved=reserved, held=None)
+    work.put_records(ancestry)
+    work.in_flight -= 1
 
 
 def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, where: str) -> None:
@@ -209,6 +285,20 @@ def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, whe
     end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 
+def _refuse_above(
+    work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, given: BudgetGiven
+) -> None:
+    """End an agent whose call a budget above the session refuses."""
+    address = ancestry[-1].address
+    if wanted.otherwise == "answered":
+        end_answered(work, ancestry[-1])
+        return
+    why = budgets.shortage_above(wanted.need, given)
+    left = Left(given.unit, given.limit - given.spent - given.elsewhere)
+    latch(work, ancestry[:-1], 0, f"a turn of {address} was refused: {why}", left)
+    end_agent(work, address, "budget", why)
+
+
 def _refuse_unbounded(work: UnitOfWork, record: Record, wanted: TurnRequested) -> None:
     """End an agent within a budget whose next call can use any amount."""
     if wanted.otherwise == "answered":
@@ -219,10 +309,11 @@ def _refuse_unbounded(work: UnitOfWork, record: Record, wanted: TurnRequested) -
     end_agent(work, record.address, "budget", f"its next turn has no upper bound: {why}")
 
 
-def settle(work: UnitOfWork, sender: str, settled: Settled) -> None:
+def settle(work: UnitOfWork, sender: str, settled: Settled, *, is_stated: bool) -> None:
     """Settle a grant, once: release its reservation and charge its usage.
 
-    settled: the settlement that the sender's message carries.
+    settled: the settlement that the sender's message carries. is_stated: False if the message carries none,
+        and this one stands in its place.
     """
     ancestry = work.ancestry(sender)
     if ancestry is None or (need := ancestry[-1].grant) is None:
@@ -233,7 +324,19 @@ def settle(work: UnitOfWork, sender: str, settled: Settled) -> None:
         return
     used = budgets.charge_of(need, settled.usage)
     spent, reserved = budgets.settle(ancestry, need, used)
-    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, turn=0, attempt=0, text=text)
+    if record.is_budgeted and not is_stated:
+        charge = SettleBudget(sender, record.turn, record.attempt, used.tokens, used.micro_usd)
+        work.posts.append(Post(BUDGETS, charge))
+    ancestry[-1] = replace(
+        record,
+        spent=spent,
+        reserved=reserved,
+        grant=None,
+        turn=0,
+        attempt=0,
+        text=text,
+        is_budgeted=False,
+    )
     work.put_records(ancestry)
     work.in_flight -= 1
     wake_along(work, ancestry)

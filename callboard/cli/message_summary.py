@@ -53,6 +53,8 @@ def _resumed(body: c.Resumed) -> str:
         changes.append("with other limits")
     if body.capacity is not None:
         changes.append(f"limited over all sessions: {', '.join(body.capacity) or 'no model'}")
+    if body.scopes is not None:
+        changes.append(f"budgets above the session: {', '.join(body.scopes) or 'none'}")
     if body.extend_ms:
         changes.append(f"deadlines {duration(body.extend_ms)} later")
     if body.left_out_ms:
@@ -191,6 +193,16 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
         f"at most {tokens(it.need.tokens)} tokens"
     ),
     p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
+    p.RequestBudget: lambda it: (
+        f"for {it.agent}, turn {it.turn}, attempt {it.attempt}, at most {tokens(it.need.tokens)} tokens"
+    ),
+    p.BudgetGiven: lambda it: (
+        f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}"
+        f"{f', by the budget {it.scope}' * bool(it.scope)}"
+    ),
+    p.SettleBudget: lambda it: (
+        f"for {it.agent}, turn {it.turn}, attempt {it.attempt}: {tokens(it.tokens)} tokens"
+    ),
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
     p.RequestApproval: lambda it: (
         f"{'again: ' * it.is_repeat}{'input: ' * (it.round > 0)}{it.tool} {_json(it.arguments)}"

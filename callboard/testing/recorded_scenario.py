@@ -104,6 +104,7 @@ class RecordedScenario(Scenario):
             changes=[_message(one, ToolsChanged).change for one in changes],
             state=first.state,
             capacity=first.capacity,
+            scopes=first.scopes,
             tells=[_message(_without_after(one), Tell) for one in tells],
             tells_after={str(one["request_id"]): str(one["after"]) for one in tells if "after" in one},
         )

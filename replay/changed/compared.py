@@ -19,7 +19,7 @@ from callboard.actors.protocol.port_messages import SetTimer
 from callboard.replay.changed.result import DifferenceKind
 from callboard.replay.divergence import clipped_json, first_difference
 
-_SILENT: Final = frozenset({"SetTimer", "ExtendTimer", "CancelTimer", "TurnSettled", "Wake"})
+_SILENT: Final = frozenset({"SetTimer", "ExtendTimer", "CancelTimer", "TurnSettled", "Wake", "SettleBudget"})
 
 _EVERYWHERE: Final = frozenset(
     {"settled", "usage", "unsettled", "by", "event", "detail", "reasons", "closing", "room", "messages"}

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.errors import MissingProgram
@@ -24,6 +26,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.bound import Bound
 from callboard.runtime.sessions.probing import Probed
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
@@ -71,6 +74,9 @@ class ForkStarter(ABC):
     def _types_of(self, found: SessionAgents) -> SessionTypes: ...
 
     @abstractmethod
+    async def _bound(self, name: str, shared: RecordedSession, unpriced: str) -> Bound: ...
+
+    @abstractmethod
     def _session(
         self, name: str, found: SessionAgents, types: SessionTypes, deps: SessionDeps, scope: Scope
     ) -> Session: ...
@@ -102,12 +108,14 @@ class ForkStarter(ABC):
         refuse_missing_programs(session_id, shared.events, found.models)
         deps = self._objects(session_id, labels_of(shared.opened), wish.given)
         scope.deps = deps.now
-        resumed = continuation(shared, deps.added_to(found.opened), has_limits=wish.limits is not None)
+        bound = await self._bound(name, shared, found.unpriced)
+        now = replace(deps.added_to(found.opened), scopes=bound.scopes)
+        resumed = continuation(shared, now, has_limits=wish.limits is not None)
         assert isinstance(resumed, Resumed)  # a fork shares at least the first event
         digest = rows[planned.base - 1].digest.hex()
         about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
         first = Forked(session_id, planned.base, digest, resumed, *about)
-        return await self._begin_fork(name, shared, planned, first, found, deps, scope)
+        return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
 
     async def _begin_fork(
         self,
@@ -118,6 +126,7 @@ class ForkStarter(ABC):
         found: SessionAgents,
         deps: SessionDeps,
         scope: Scope,
+        bound: Bound,
     ) -> Session:
         """Make a fork in the log, and let its recorded answers run."""
         playback = Playback(planned.recorded, first.effects)
@@ -130,6 +139,7 @@ class ForkStarter(ABC):
         self.writer.attach(name, 1, head)
         session = self._session(name, found, self._types_of(found), deps, scope)
         self.observer.recall(name, shared.events)
+        session._bound = bound
         board = self._connect(session, 1, found, deps, scope)
         self._play(session, board, found, shared, PastFork(playback, answered), recovered, stored=head)
         return session
@@ -147,7 +157,7 @@ class ForkStarter(ABC):
         """Continue a recovered fork, with its recorded answers before its ports. stored: see `restore`."""
         questions = self._questions(session, board, found)
         playback = play_back(session, board, recorded.events[-1].at, past.playback, questions)
-        session.remember(recorded, is_closing(recovered))
+        session._remember(recorded, is_closing(recovered))
         board.restore(recovered, stored)
         hold_open(board, past.answered, playback, {start.request.seq for start in recovered.starts})
         playback.schedule()

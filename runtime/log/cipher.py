@@ -23,7 +23,7 @@ from callboard.actors.protocol.errors import CorruptLog, MissingExtra, MisuseErr
 
 Place: TypeAlias = (
     tuple[Literal["event"], str, int]
-    | tuple[Literal["title", "details"], str]
+    | tuple[Literal["title", "details", "budget", "reservation"], str]
     | tuple[Literal["blob"], bytes]
 )
 KEY_BYTES_MIN: Final = 32

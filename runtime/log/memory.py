@@ -14,6 +14,7 @@ from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.memory_spending import MemorySpending
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
@@ -36,6 +37,7 @@ from callboard.runtime.log.session_rows import (
     change_of,
     details_of,
 )
+from callboard.runtime.log.spending import Spending, Unlogged
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.
@@ -87,6 +89,7 @@ class MemoryLog(EventLog):
         self._made = 0
         self._size = 0
         self._reader = MemoryReader(self)
+        self.spending = MemorySpending()
 
     async def open(self) -> None:
         self._is_open = True
@@ -160,6 +163,7 @@ class MemoryLog(EventLog):
         forks = self._forks(session_id)
         if forks and not keep_forks:
             raise has_forks(session_id, tuple(forks))
+        await self.spending.hand_over(session_id, session.epoch + 1, (), (), max(1, session.row.last_ms))
         return self._take_out(session)
 
     def _forks(self, session_id: str) -> dict[str, int]:
@@ -229,6 +233,7 @@ class MemoryLog(EventLog):
         session.rows += rows
         session.head = sealing.head(session.head)
         session.note(part.events)
+        self.spending.apply(part.spending)
         self._size += sum(map(len, rows))
         return session.head
 
@@ -296,6 +301,9 @@ class MemoryReader(LogReader):
             return (own,)
         shared = self.segments_of(self.session(row.parent, hidden=True))
         return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
+
+    def spending(self) -> tuple[Spending, list[Unlogged]]:
+        return self._log.spending.now(), self._log.spending.lost()
 
     def key_check(self) -> str:
         return self._log._hash_chain.key_check

@@ -21,8 +21,10 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.upcasters import why_unreadable
+from callboard.actors.session.budget_keys import SpendingChange
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
+from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -50,12 +52,17 @@ class Segment(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Events that continue a session: seqs expected_head+1, +2, ..."""
+    """Events that continue a session: seqs expected_head+1, +2, ...
+
+    spending: the changes that these events make to the spending of budgets. A store without `spending` is
+    given none.
+    """
 
     session_id: str
     expected_head: int
     epoch: int
     events: Sequence[Event]
+    spending: Sequence[SpendingChange] = ()
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +102,13 @@ class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class EventLog(Protocol):
-    """An append-only store of sessions. One owner writes; `append` is called by one task at a time."""
+    """An append-only store of sessions. One owner writes; `append` is called by one task at a time.
+
+    spending: the part that keeps the spending of budgets; None in a store that has none, which
+    `Runtime(budgets=)` refuses.
+    """
+
+    spending: SpendingStore | None = None
 
     async def open(self) -> None:
         """Take ownership.
@@ -207,6 +220,10 @@ class LogReader(Protocol):
 
     def segments(self, session_id: str) -> tuple[Segment, ...]:
         """Return the segments of a session, the oldest first: one, and one more for each fork."""
+
+    def spending(self) -> tuple[Spending, list[Unlogged]]:
+        """Return the spending of budgets, and the charges that no log holds. Raises CorruptLog."""
+        return Spending(), []
 
     def key_check(self) -> str:
         """Return the check value of the digest key; empty without a key. It says nothing about the key."""

@@ -9,6 +9,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import SessionFailed, StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.session.budget_keys import SpendingChange
 from callboard.runtime.log.protocol import Append, Head
 
 EVERYTHING: Final = 1 << 62  # a seq that no session reaches
@@ -24,6 +25,7 @@ class Stream(msgspec.Struct, eq=False):
     epoch: int
     head: Head
     staged: list[Event] = []
+    spending: list[SpendingChange] = []
     error: Exception | None = None
     on_durable: OnDurable = lambda head: None
     on_failure: OnFailure = lambda error: None
@@ -33,7 +35,10 @@ class Stream(msgspec.Struct, eq=False):
     def take(self) -> Append:
         """Return all staged events as one append, and forget them."""
         events, self.staged = self.staged, []
-        return Append(self.session_id, events[0].seq - 1, self.epoch, events)
+        if not self.spending:
+            return Append(self.session_id, events[0].seq - 1, self.epoch, events)
+        spending, self.spending = self.spending, []
+        return Append(self.session_id, events[0].seq - 1, self.epoch, events, spending)
 
     def check(self) -> None:
         """Raise the error of a dead session."""

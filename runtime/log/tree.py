@@ -29,6 +29,7 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
     ToolReturned,
 )
@@ -286,6 +287,7 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     RequestCapacity: lambda tree, event, body: tree._node(body.agent).does(
         f"waiting for capacity of {body.model}"
     ),
+    RequestBudget: lambda tree, event, body: tree._node(body.agent).does("waiting for budgets"),
     ModelReplied: _replied,
     TurnSettled: _settled,
     Delegated: _delegated,

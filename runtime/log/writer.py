@@ -22,6 +22,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
+from callboard.actors.session.budget_keys import SpendingChange
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream
 
@@ -102,8 +103,13 @@ class GroupWriter:
 
     # --- staging and waiting ------------------------------------------------------
 
-    def stage(self, session_id: str, epoch: int, events: Sequence[Event]) -> None:
-        """Add events to one batch, the next. Raises the error of a dead session, Fenced, StoreFailed."""
+    def stage(
+        self, session_id: str, epoch: int, events: Sequence[Event], spending: Sequence[SpendingChange] = ()
+    ) -> None:
+        """Add events to one batch, the next. Raises the error of a dead session, Fenced, StoreFailed.
+
+        spending: the changes that these events make to the spending of budgets.
+        """
         stream = self._streams.get(session_id)
         if stream is None or stream.epoch != epoch or stream.error is not None or self._is_closed:
             stream = self._usable(session_id, epoch)
@@ -113,6 +119,8 @@ class GroupWriter:
         if not staged:
             self._ready.append(stream)
         staged += events
+        if spending:
+            stream.spending += spending
         self.undurable += len(events)
         if self._task is not None:
             self._nap_if_due()

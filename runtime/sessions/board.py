@@ -81,6 +81,7 @@ class Board:
         self.inputs = SecretInputs()
         self._epoch = epoch
         self._writer = writer
+        self.stage: Callable[..., None] = partial(writer.stage, session_id, epoch)
         self._run_queue = run_queue_of(asyncio.get_running_loop())
         self._deliver_later = self._deliver  # one object for all calls
         # Ports call models and tools, which see the context variables of the session's start.
@@ -162,7 +163,7 @@ class Board:
         try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
-                self._writer.stage(self.session_id, self._epoch, events)
+                self.stage(events)
                 self._note(events)
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
@@ -207,7 +208,7 @@ class Board:
         self._at = recovered.posted[-1].at
         try:
             if stored is None:
-                self._writer.stage(self.session_id, self._epoch, recovered.posted)
+                self.stage(recovered.posted)
             self._note(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:
@@ -355,7 +356,7 @@ class Board:
             why = failure_text(error)
             failure = SessionFailed(
                 f"session {self.session_id} can go no further in this process ({why}); "
-                f"what is in the log stays: go on with `callboard resume {self.session_id}` or "
+                f"the events in the log are kept: continue with `callboard resume {self.session_id}` or "
                 "`Runtime.resume`"
             )
             failure.__cause__ = error

@@ -52,12 +52,12 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity, state, files, permissions: as they were last recorded. in_force, models:
-    the profiles and the default models that agents of the last ask may have. asks: all request ids. ended:
-    the asks that ended, with the head of the log there, by request id. reader: knows the types and
-    delegations of the ask that did not. tells: the ends of words for agents, by request id; None for those
-    without one.
-    is_closed: nothing is left to be done.
+    host, profiles, model, capacity, scopes, state, files, permissions: as they were last recorded.
+    in_force, models: the profiles and the default models that agents of the last ask may have. asks: all
+    request ids. ended: the asks that ended, with the head of the log there, by request id. reader: knows the
+    types and delegations of the ask that did not. tells: the ends of words for agents, by request id; None
+    for those without one.
+    is_closed: nothing is left to be done. is_bound: a budget above the session binds it, or did.
     """
 
     events: tuple[Event, ...]
@@ -67,6 +67,7 @@ class RecordedSession(NamedTuple):
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
     capacity: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
     state: Mapping[str, StateKey] = {}
     files: FileArea | None = None
     permissions: Layers = ()
@@ -75,6 +76,7 @@ class RecordedSession(NamedTuple):
     reader: AskReader = AskReader()
     tells: Mapping[str, TellEnded | None] = {}
     is_closed: bool = False
+    is_bound: bool = False
 
     @property
     def running(self) -> str:
@@ -105,6 +107,7 @@ class ResumeRules(NamedTuple):
     policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
     has_deps: the program gives an object for the tools. files: those that it gives. ends_at: the seq at which
     this process has left it; None for any. fits: refuses one that its programs do not fit.
+    budgets: refuses one that the budgets of this program do not fit.
     """
 
     policy: AgentsPolicy
@@ -115,6 +118,7 @@ class ResumeRules(NamedTuple):
     files: FilesChoice = None
     fits: Callable[[RecordedSession], Awaitable[None]] | None = None
     ends_at: int | None = None
+    budgets: Callable[[RecordedSession], object] = lambda recorded: None
 
 
 class Continuing(NamedTuple):
@@ -195,6 +199,9 @@ def _spoken_for(
         recorded = recorded._replace(model=body.model)
     if body.capacity is not None:
         recorded = recorded._replace(capacity=body.capacity)
+    if body.scopes is not None:
+        is_bound = recorded.is_bound or bool(body.scopes)
+        recorded = recorded._replace(scopes=body.scopes, is_bound=is_bound)
     if body.files is not None:
         recorded = recorded._replace(files=body.files)
     if isinstance(body, Resumed) and body.from_next_ask:
@@ -261,6 +268,7 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
             f"session {session_id} has continued elsewhere while it was asleep here; use the Session that "
             "`resume` or `open` returned there"
         )
+    rules.budgets(recorded)
     found = changes(recorded, now)
     if found and rules.policy == "refuse":
         raise refuse_changes(session_id, found)
@@ -325,6 +333,7 @@ def continuation(
         extend_ms=extend_ms + left_out_ms,
         left_out_ms=left_out_ms if rules >= LEAVES_OUT_SINCE_RULES else 0,
         capacity=capacity,
+        scopes=None if now.scopes == recorded.scopes else now.scopes,
         reopens=reopens,
         state=state,
         files=files,

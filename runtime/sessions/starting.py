@@ -17,15 +17,12 @@ from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.runtime.agent import Agent, checked_name, limits_of
-from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.forks.fork_starter import ForkStarter, is_closing
 from callboard.runtime.forks.past_fork import PastFork, past_fork
-from callboard.runtime.http.settings import Http
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.protocol import Model, import_for
 from callboard.runtime.permissions import bundle_of, session_layers
 from callboard.runtime.ports.approval_port import ApprovalPort
@@ -39,13 +36,12 @@ from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.paced_models import PacedModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
-from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
 from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.schemas.checker import SchemaChecker
-from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.bound import Bound
+from callboard.runtime.sessions.budgeting import Budgeting
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
@@ -56,6 +52,7 @@ from callboard.runtime.sessions.opening import NewSession
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
+    RecordedSession,
     ResumeRules,
     TakenOver,
     continuation,
@@ -69,36 +66,16 @@ from callboard.runtime.sessions.resuming import (
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import Given, SessionDeps, deps_of, labels_of
-from callboard.runtime.sessions.session_files import FilesChoice, files_of
-from callboard.runtime.sessions.session_memory import MemoryChoice, memory_of
+from callboard.runtime.sessions.session_files import files_of
+from callboard.runtime.sessions.session_memory import memory_of
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.runtime.sessions.settings import Settings
 from callboard.runtime.sessions.streaming import StreamHub
 from callboard.runtime.telemetry.observer import Observer
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.sources import LiveSources, Scope
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The parameters of a `Runtime` that hold for each of its sessions."""
-
-    model: ModelChoice | None
-    limits: Limits
-    is_strict: bool
-    approver: Approver | None
-    types: tuple[OutputType, ...]
-    on_agents_changed: AgentsPolicy
-    counts_downtime: bool
-    deps: object
-    files: FilesChoice
-    idle_s: float | None
-    keeps_requests: bool
-    permissions: Bundle
-    http: Http
-    memory: MemoryChoice = None
-    check_timeout_s: float = CHECK_TIMEOUT_S
 
 
 @dataclass
@@ -118,6 +95,7 @@ class SessionStarter(ForkStarter):
     checker: SchemaChecker
     tools: ToolRunner
     capacity: SharedCapacity
+    budgets: Budgeting
     observer: Observer
     models: dict[int, Model] = field(default_factory=dict)
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -137,7 +115,7 @@ class SessionStarter(ForkStarter):
             return await self._create(name, agent, new)
         async with self._turn(name):
             if live := self.live.find(name, self.life):
-                live.stay()
+                live._stay()
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
@@ -170,8 +148,11 @@ class SessionStarter(ForkStarter):
             opened = deps.added_to(
                 replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
             )
+            opened = self.budgets.bind(opened, tags, found.unpriced)
+            await self.budgets.load(opened.scopes)
             epoch = await self.log.create(name, now_ms(), title_text(new.title, self.secrets))
             session = self._session(name, found, self._types_of(found), deps, scope)
+            session._bound = self.budgets.begin(name, epoch, opened.scopes)
             self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
             return session
 
@@ -223,12 +204,13 @@ class SessionStarter(ForkStarter):
         code = CodeCheck(self.live, self.log, settings.check_timeout_s, found, self._gate(), extend_ms)
         fits = None if how.on_diverged != "wait" else partial(code.check, session_id)
         rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps, files, fits)
+        rules = rules._replace(budgets=partial(self.budgets.check, session_id, found.unpriced, policy))
         return found, rules, code
 
     async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
         found, rules, code = await self._prepared(session_id, agent, how, scope)
         with self.live.claim(session_id, how.steal) as former:
-            if former is not None and former.has_failed:
+            if former is not None and former._has_failed:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
             # Up to its place among the live ones it is claimed: it could be deleted while it is read.
@@ -238,16 +220,17 @@ class SessionStarter(ForkStarter):
             past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
             if past is None and not self.settings.counts_downtime:
                 waited_ms = downtime_ms(recorded)
+            bound = await self.budgets.go_on(session_id, taken.epoch, recorded)
             first = continuation(
                 recorded,
-                deps.added_to(found.opened),
+                replace(deps.added_to(found.opened), scopes=bound.scopes),
                 has_limits=how.limits is not None,
                 extend_ms=code.extend_ms,
                 left_out_ms=waited_ms,
                 policy=rules.policy,
             )
             session = self._session(session_id, found, rules.types, deps, scope)
-            session.on_diverged = how.on_diverged
+            session._when_diverged, session._bound = how.on_diverged, bound
             self._go_on(session, taken, first, found, deps, scope, past)
             return session
 
@@ -266,13 +249,14 @@ class SessionStarter(ForkStarter):
 
     async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
-        name, ends_at = session.session_id, session.slept.head.seq
+        name, ends_at = session.session_id, session._slept.head.seq
         rules = ResumeRules(
-            "accept", session.types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
+            "accept", session._types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
         )
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-            first = continuation(taken.recorded, found.opened)
+            session._bound = await self.budgets.go_on(name, taken.epoch, taken.recorded)
+            first = continuation(taken.recorded, replace(found.opened, scopes=session._bound.scopes))
             past = await past_fork(self.log, taken.recorded)
             self._go_on(session, taken, first, found, deps, scope, past)
 
@@ -295,7 +279,7 @@ class SessionStarter(ForkStarter):
         self.observer.recall(session.session_id, recorded.events)
         board = self._connect(session, epoch, found, deps, scope)
         if past is None:
-            session.remember(recorded, is_closing(recovered))
+            session._remember(recorded, is_closing(recovered))
             if recorded.running:
                 board.ports[MODEL] = PacedModelPort(board, board.ports[MODEL])
             board.restore(recovered)
@@ -361,18 +345,19 @@ class SessionStarter(ForkStarter):
         self.models.update((id(one), one) for one in found.models.values())
         board.secrets, board.deps = self.secrets, deps
         hub = StreamHub(board, self.log)
-        approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
-        session.connect(LiveParts(board, hub, approvals))
+        approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session._on_approval)
+        session._connect(LiveParts(board, hub, approvals))
         self.observer.watch(board)
-        session.on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
+        session._on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
+        self.budgets.connect(board, session._bound)
         board.ports[TOOLS] = tools = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.writing = tools.writing
         board.ports[APPROVALS] = approvals
-        board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
+        board.ports[SCHEMA] = SchemaPort(board, self.checker, session._types)
         instances = session.tools.instances
         board.ports[CONTEXT] = ContextPort(board, found.agents, instances)
         if instances.has_factories:
@@ -383,12 +368,15 @@ class SessionStarter(ForkStarter):
         self.live.add(session, partial(self.sources.release, scope))
         return board
 
+    async def _bound(self, name: str, shared: RecordedSession, unpriced: str) -> Bound:
+        return await self.budgets.begin_fork(name, shared, unpriced)
+
     def _gate(self) -> PortGate:
         return PortGate(self.settings.is_strict)
 
     def _questions(self, session: Session, board: Board, found: SessionAgents) -> EffectQuestions:
         """Return the questions about the tools of a fork, shown where its approvals are."""
-        show = session.on_approval
+        show = session._on_approval
         made = EffectQuestions(board, self.log, found.agents, self.settings.approver, show)
-        session.approval_port.also = made
+        session._approval_port.also = made
         return made

@@ -119,9 +119,14 @@ class SessionHarness:
     """The supervisor of a session. `hears` gives it a message and returns its posts."""
 
     def __init__(
-        self, *profiles: Profile, limits: Limits = NO_LIMITS, capacity: tuple[str, ...] = ()
+        self,
+        *profiles: Profile,
+        limits: Limits = NO_LIMITS,
+        capacity: tuple[str, ...] = (),
+        scopes: tuple[str, ...] = (),
     ) -> None:
         self.capacity = capacity
+        self.scopes = scopes
         self.state: SupervisorState = initial_supervisor()
         self.seq = 0
         self.profiles = profiles or (
@@ -138,7 +143,9 @@ class SessionHarness:
     def opens(self) -> "SessionHarness":
         packed = tuple(Json(encode(one)) for one in self.profiles)
         model = ModelSpec("scripted")
-        opened = SessionOpened(RULES, "host", packed, model, self.limits, capacity=self.capacity)
+        opened = SessionOpened(
+            RULES, "host", packed, model, self.limits, capacity=self.capacity, scopes=self.scopes
+        )
         self.hears("client", opened)
         return self
 

@@ -7,7 +7,7 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClos
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded, Stop, TurnRequested
 from callboard.actors.protocol.money import in_dollars
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import BudgetGiven, CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
@@ -51,8 +51,20 @@ class NothingRefusedThatFits(Invariant):
         for output, stop in of_kind(outputs, Stop):
             wish = self.ledger.asked.get(output.recipient)
             is_bounded = wish is None or not wish.is_unbounded
-            if stop.reason == "budget" and is_bounded and self.ledger.could_ever_fit(output.recipient):
+            if stop.reason != "budget" or not is_bounded:
+                continue
+            if isinstance(body, BudgetGiven) and body.agent == output.recipient:
+                has_room = not _is_refused(body, wish.need if wish else Need())
+            else:
+                has_room = self.ledger.could_ever_fit(output.recipient)
+            if has_room:
                 self.broken(output.seq, f"the next turn of {output.recipient} would fit")
+
+
+def _is_refused(given: BudgetGiven, need: Need) -> bool:
+    """Return True for the refusal of a budget above the session whose figures leave no room for a need."""
+    taken = given.spent + given.elsewhere + (need.tokens if given.unit == "tokens" else need.micro_usd)
+    return given.status == "refused" and taken > given.limit
 
 
 class RoomToDelegate(Invariant):

@@ -79,14 +79,15 @@ class OneAnswer(Invariant):
         if self._forgetful and owner_of(event) in self._forgetful:
             self._left.add(event.seq)
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_MakeContext = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel
+    on_CheckSchema = on_MakeContext = on_CallModel
 
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is not an open request")
 
-    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
+    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_BudgetGiven = on_ModelReplied
     on_SchemaChecked = on_ContextMade = on_ModelReplied
 
     def quiet(self, seq: int) -> None:

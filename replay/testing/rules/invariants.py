@@ -16,6 +16,7 @@ from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.testing.rules import (
+    above,
     admission,
     approvals,
     background,
@@ -91,6 +92,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Cancelled,
     stops.Started,
     capacity.Places,
+    above.Reserved,
+    above.SettledAbove,
     shared_state.StateUpdates,
     cached_results.CachedAnswers,
     cached_results.TelemetryOfCalls,

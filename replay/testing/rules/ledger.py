@@ -32,7 +32,13 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CallModel,
+    CapacityGiven,
+    RequestBudget,
+    RequestCapacity,
+)
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
 from callboard.actors.protocol.value_types import Settled
@@ -120,7 +126,7 @@ class Ledger(msgspec.Struct, eq=False):
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
     steps: set[str] = set()  # the agents of grants that hold no slot: steps of programs
-    places: set[str] = set()  # the agents whose grants wait for a place of the capacity port
+    places: set[str] = set()  # the agents whose grants wait for budgets above the session, or for a place
     claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
@@ -159,7 +165,7 @@ class Ledger(msgspec.Struct, eq=False):
                 self.closing = self._closing_for(event.sender, body)
             if self.facts.is_taken_on(event, outputs):
                 self._take_on(event.sender, body)
-        elif isinstance(body, CapacityGiven):
+        elif isinstance(body, (CapacityGiven, BudgetGiven)):
             self._place(body.agent, outputs)
         elif isinstance(body, TurnSettled) and self.background[event.sender] and event.sender in self.scopes:
             self.scopes[event.sender].keep("turn", NEXT, body.closing)
@@ -276,9 +282,11 @@ class Ledger(msgspec.Struct, eq=False):
         return grant, settled.usage
 
     def _place(self, who: str, outputs: Sequence[Event]) -> None:
-        """Let a request wait no longer for its place. Release its reservation if no call follows."""
+        """Let a request wait no longer for a port. Release its reservation if no call follows."""
         if who not in self.places:
             return
+        if any(isinstance(one.body, RequestCapacity) and one.body.agent == who for one in outputs):
+            return  # it has its budget, and waits for its place
         self.places.remove(who)
         if not any(isinstance(one.body, CallModel) and one.body.agent == who for one in outputs):
             grant = self.grants.pop(who)
@@ -303,7 +311,7 @@ class Ledger(msgspec.Struct, eq=False):
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
-        elif isinstance(body, (CallModel, RequestCapacity)) and body.agent not in self.grants:
+        elif isinstance(body, (CallModel, RequestCapacity, RequestBudget)) and body.agent not in self.grants:
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             if wish.need == NOTHING:  # a program's step claims nothing
                 self.steps.add(body.agent)
@@ -311,7 +319,7 @@ class Ledger(msgspec.Struct, eq=False):
             self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
                 scope.reserved = total(scope.reserved, wish.need)
-            if isinstance(body, RequestCapacity):
+            if isinstance(body, (RequestCapacity, RequestBudget)):
                 self.places.add(body.agent)
         elif isinstance(body, Delegated):
             self._started.add((output.recipient, body.turn, body.call))

@@ -6,7 +6,13 @@ from typing import Final
 from callboard.actors.protocol.addresses import HOST, SUPERVISOR, path_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
-from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CallModel,
+    CapacityGiven,
+    RequestBudget,
+    RequestCapacity,
+)
 from callboard.actors.session.step import initial, step
 from callboard.actors.supervisor.state import Record, SupervisorState
 from callboard.replay.testing.rules.base import Invariant
@@ -55,7 +61,7 @@ def _addresses(event: Event, outputs: Sequence[Event]) -> Iterator[str]:
     yield HOST
     for one in (event, *outputs):
         yield one.recipient if one.sender == SUPERVISOR else one.sender
-        if isinstance(one.body, CallModel | RequestCapacity | CapacityGiven):
+        if isinstance(one.body, CallModel | RequestCapacity | CapacityGiven | RequestBudget | BudgetGiven):
             yield one.body.agent
 
 

@@ -24,11 +24,13 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CallTool,
     CancelTimer,
     CapacityGiven,
     ModelReplied,
+    RequestBudget,
     RequestCapacity,
     SetTimer,
     TimerFired,
@@ -66,10 +68,10 @@ class NothingAfterStop(Invariant):
         who = owner_of(event)
         if stop := self.facts.stops.get(who):
             self._refused.add(event.seq)
-            if isinstance(body, CallModel | RequestCapacity):
+            if isinstance(body, CallModel | RequestCapacity | RequestBudget):
                 self.broken(event.seq, f"{who} was stopped by event {stop} and gets a turn")
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel
 
     def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
         """Report a tool that starts for a stopped agent."""
@@ -77,14 +79,14 @@ class NothingAfterStop(Invariant):
             self.broken(event.seq, f"a tool starts for {event.recipient}, stopped by event {stop}")
 
     def on_ModelReplied(
-        self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven | CapacityGiven
+        self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven | CapacityGiven | BudgetGiven
     ) -> None:
         """Check that a request made after the Stop is answered as not started."""
         status = body.verdict if isinstance(body, ApprovalGiven) else body.status
         if event.cause in self._refused and status != "cancelled":
             self.broken(event.seq, f"event {event.cause} came after the Stop and was acted on")
 
-    on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
+    on_ApprovalGiven = on_CapacityGiven = on_BudgetGiven = on_ModelReplied
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
         """Check the same of a tool call, unless an earlier run or round of it may have acted."""

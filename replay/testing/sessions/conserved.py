@@ -144,7 +144,7 @@ def other_count(state: SupervisorState) -> str:
 
 
 def _has_slot(record: Record) -> bool:
-    """Return True if an agent has a call in flight, or waits for the capacity to make one."""
+    """Return True if an agent has a call in flight, or waits for budgets or capacity to make one."""
     return record.held is not None or (record.grant is not None and record.grant != NOTHING)
 
 

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CallTool,
     CancelCall,
@@ -33,6 +34,7 @@ from callboard.actors.protocol.port_messages import (
     MakeContext,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
     ToolReturned,
     ToolStarted,
@@ -43,7 +45,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Move, MoveKind
 
 _TURNS: Final = (TurnRequested, ModelReplied)
-_PLACES: Final = (RequestCapacity, CapacityGiven)
+_PLACES: Final = (RequestCapacity, CapacityGiven, RequestBudget, BudgetGiven)
 _CALLS: Final = (
     CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall,
     Delegate, Delegated, CancelTask, DelegationEnded, ReportBack, ReportJudged,
@@ -133,6 +135,8 @@ def answer_name(
             return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
         case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
             return f"capacity {agent}/{turn_name(turn, attempt)}", "gives a place"
+        case RequestBudget(agent=agent, turn=turn, attempt=attempt):
+            return f"budget {agent}/{turn_name(turn, attempt)}", "reserves the call"
         case MakeContext(parent=parent, delegation=number, profile=name):
             return f"context {parent}.{number}/{name}", "is made"
         case CheckSchema(check=number):

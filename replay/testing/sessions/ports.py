@@ -23,6 +23,7 @@ from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CallTool,
     CheckSchema,
@@ -30,6 +31,7 @@ from callboard.actors.protocol.port_messages import (
     MakeContext,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     SchemaChecked,
     ToolReturned,
 )
@@ -73,6 +75,16 @@ class Reach(NamedTuple):
 
 
 _NO_REACH: Final = Reach((), FileLabels())
+
+
+def reserved(scenario: Scenario, asked: RequestBudget) -> Post:
+    """Return the answer of the budgets above the session."""
+    call = (asked.agent, asked.turn, asked.attempt)
+    if scenario.refuses(asked):
+        first, need = scenario.scopes[0], asked.need.tokens
+        return Post(SUPERVISOR, BudgetGiven(*call, "refused", scope=first, limit=need, spent=1))
+    spans = tuple((scope, "") for scope in scenario.scopes)
+    return Post(SUPERVISOR, BudgetGiven(*call, spans=spans))
 
 
 def _attempt(call: Callable[[], T], failed: Callable[[str], T]) -> T:

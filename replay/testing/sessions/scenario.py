@@ -29,6 +29,7 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     CheckSchema,
     RequestApproval,
+    RequestBudget,
     SchemaChecked,
     ToolReturned,
 )
@@ -121,6 +122,11 @@ def check_required(request: CheckSchema) -> SchemaChecked:
             unknown = [name for name in value if name not in schema.get("properties", {})]
             problems += [SchemaProblem(f"/{name}", "is unknown") for name in unknown]
     return SchemaChecked(request.check, "invalid" if problems else "ok", tuple(problems))
+
+
+def never(asked: RequestBudget) -> bool:
+    """Have room for every call."""
+    return False
 
 
 def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, request_id: str = "r1") -> Ask:
@@ -243,6 +249,8 @@ class Scenario:
     stateful: StatefulTool | None = None  # instead of `tool`
     process_tools: Callable[[], ProcessTools] | None = None  # instead of both: makes those of each process
     capacity: Sequence[str] = ()  # the names of the models that the runtime limits
+    scopes: Sequence[str] = ()  # the budgets above the session
+    refuses: Callable[[RequestBudget], bool] = never  # the calls for which these have no room
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
     tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
     tells_after: Mapping[str, str] = field(default_factory=dict)  # by id, the `moment_name` they come with
@@ -277,6 +285,7 @@ class Scenario:
             capacity=limited,
             state=state,
             permissions=self.permissions,
+            scopes=tuple(self.scopes),
         )
 
     @cached_property

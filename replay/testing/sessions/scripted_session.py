@@ -21,6 +21,7 @@ from callboard.actors.protocol.port_messages import (
     CheckSchema,
     MakeContext,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
 )
 from callboard.actors.session.cached_results import repeated
@@ -130,6 +131,8 @@ class ScriptedSession(Board):
                 return ports.context_made(self.scenario, wanted, view, fault_mode)
             case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
                 return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt))
+            case RequestBudget() as asked:
+                return ports.reserved(self.scenario, asked)
             case other:
                 return self.scenario.others[type(other)](event)
 

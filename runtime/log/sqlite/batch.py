@@ -22,12 +22,14 @@ import msgspec
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.session.budget_keys import SpendingChange
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut
 from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
+from callboard.runtime.log.sqlite.spending import CHARGE, CLOSE, OPEN
 
 CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
 TEXT: Final = "CAST({} AS TEXT)"
@@ -89,7 +91,11 @@ CHANGE_ROWS: Final = (
 _VIEW: Final = """CREATE TEMP VIEW batch AS
 SELECT NULL AS version, NULL AS moves, NULL AS changes, NULL AS rows, NULL AS bodies, NULL AS digests,
        NULL AS pieces, NULL AS data, NULL AS names, NULL AS uses"""
-_TRIGGER: Final = """CREATE TEMP TRIGGER insert_batch INSTEAD OF INSERT ON batch BEGIN
+# Batches that change the spending of budgets go by a view of their own: the others need no such statement.
+_SPENDING_VIEW: Final = (
+    _VIEW.replace("batch", "spending_batch") + ", NULL AS charges, NULL AS reserved, NULL AS settled"
+)
+_TRIGGER: Final = """CREATE TEMP TRIGGER insert_{view} INSTEAD OF INSERT ON {view} BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
 {moved};
 SELECT RAISE(ABORT, 'elsewhere') WHERE changes() IS NOT json_array_length(NEW.moves);
@@ -97,6 +103,7 @@ SELECT RAISE(ABORT, 'elsewhere') WHERE changes() IS NOT json_array_length(NEW.mo
 {pieces};
 {uses};
 {rows};
+{spending}
 END"""
 # While the main thread computes without pause, every call into SQLite gives the interpreter lock away and
 # waits for milliseconds to get it back. Five statements wait five times; this one waits once, and SQLite does
@@ -104,6 +111,11 @@ END"""
 _INSERT: Final = (
     "INSERT INTO batch VALUES "
     "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
+)
+
+_INSERT_SPENDING: Final = (
+    _INSERT.replace("INTO batch", "INTO spending_batch").removesuffix(")")
+    + ", :charges, :reserved, :settled)"
 )
 
 _NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
@@ -236,18 +248,31 @@ class Rows:
 def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     """Make the view and its trigger, once for a connection. kind: TEXT or BLOB, the type of bodies."""
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(_VIEW)
     pieces, uses, rows = inserts_from("NEW.", kind)
     moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
-    connection.execute(_TRIGGER.format(moved=moved, changed=changed, pieces=pieces, uses=uses, rows=rows))
+    more = "".join(f"{statement.format('NEW.')};" for statement in (CHARGE, OPEN, CLOSE))
+    for made, view, spending in ((_VIEW, "batch", ""), (_SPENDING_VIEW, "spending_batch", more)):
+        connection.execute(made)
+        parts = {"moved": moved, "changed": changed, "pieces": pieces, "uses": uses, "rows": rows}
+        connection.execute(_TRIGGER.format(view=view, spending=spending, **parts))
 
 
 def insert_batch(
-    connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk
+    connection: sqlite3.Connection,
+    version: int,
+    moves: str,
+    changes: str,
+    chunk: Chunk,
+    spending: Chunk | None = None,
 ) -> bool:
-    """Append a chunk of rows. Return False if it was refused and nothing has changed."""
+    """Append a chunk of rows. Return False if it was refused and nothing has changed.
+
+    spending: the parameters of the statements for spending; None for no change.
+    """
+    statement = _INSERT_SPENDING if spending else _INSERT
+    parameters = {"version": version, "moves": moves, "changes": changes, **chunk, **(spending or {})}
     try:
-        connection.execute(_INSERT, {"version": version, "moves": moves, "changes": changes, **chunk})
+        connection.execute(statement, parameters)
     except sqlite3.IntegrityError:
         return False
     return True
@@ -270,6 +295,7 @@ class BatchPlan:
         self.rows = rows
         self.heads: dict[str, KnownHead] = {}
         self.opened: dict[str, SessionOpened] = {}
+        self.spending: list[SpendingChange] = []
         self._moves: dict[str, tuple[int, int, int, int, int | None]] = {}
         self._changes: dict[str, RowChange] = {}
         self._hash_chain = hash_chain
@@ -316,6 +342,7 @@ class BatchPlan:
         self._moves[part.session_id] = (known.number, known.epoch, before, head.seq, last_ms)
         self.heads[part.session_id] = KnownHead(known.number, known.epoch, *head)
         self._note(part)
+        self.spending += part.spending
         return head
 
     def _note(self, part: Append) -> None:

@@ -9,17 +9,19 @@ import asyncio
 import contextlib
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.session.budget_keys import Reservation
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
+from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
 from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare, size_of
 from callboard.runtime.log.sqlite.owner import Owner
 from callboard.runtime.log.sqlite.store import SQLiteStore
@@ -118,6 +120,11 @@ class SQLiteLog(EventLog):
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         return await self._run(lambda store: store.sessions(query))
 
+    @property
+    def spending(self) -> SpendingStore:
+        """Return the spending of budgets."""
+        return _Spending(self._run)
+
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         return await self._run(lambda store: store.delete(session_id, keep_forks))
 
@@ -140,6 +147,30 @@ class SQLiteLog(EventLog):
         answer = await held.thread.run(partial(work, held.store))
         held.check_files()  # here, not on the store's thread: that would wait for the interpreter lock again
         return answer
+
+
+class _Spending(SpendingStore):
+    """The spending of budgets of an open log. run: calls a function of the store on its thread."""
+
+    def __init__(self, run: Callable[[Callable[[SQLiteStore], Any]], Awaitable[Any]]) -> None:
+        self._run = run
+
+    async def read(self, scopes: Sequence[str] | None = None) -> Spending:
+        return await self._run(lambda store: store.look_at_spending(lambda tables: tables.read(scopes)))
+
+    async def hand_over(
+        self,
+        session_id: str,
+        epoch: int,
+        held: Sequence[Reservation],
+        lost: Sequence[Reservation],
+        at_ms: int,
+    ) -> list[Reservation]:
+        handed = (session_id, epoch, held, lost, at_ms)
+        return await self._run(lambda store: store.change_spending(lambda tables: tables.hand_over(*handed)))
+
+    async def unlogged(self) -> list[Unlogged]:
+        return await self._run(lambda store: store.look_at_spending(lambda tables: tables.unlogged()))
 
 
 class _Held:

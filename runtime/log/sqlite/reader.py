@@ -19,9 +19,11 @@ from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
+from callboard.runtime.log.spending import Spending, Unlogged
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, is_fresh, make_tables, set_page_format
+from callboard.runtime.log.sqlite.spending import SpendingTables
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 from callboard.runtime.log.sqlite.wal import find_damage
@@ -62,6 +64,7 @@ class SQLiteReader(LogReader):
             opened.callback(self._connection.close)
             cipher = find_cipher(self._connection, self.path, encryption_key)
             self._tables = Tables(self._connection, cipher, self._reported)
+            self._spending = SpendingTables(self._connection, cipher)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -90,6 +93,10 @@ class SQLiteReader(LogReader):
         with self._reported():
             lineage = self._tables.lineage(self._tables.entry(session_id))
             return tuple(part.segment for part in lineage)
+
+    def spending(self) -> tuple[Spending, list[Unlogged]]:
+        with self._reported():
+            return self._spending.read(), self._spending.unlogged()
 
     def key_check(self) -> str:
         with self._reported():

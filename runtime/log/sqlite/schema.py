@@ -9,6 +9,7 @@ events    id = session number * 2^32 + seq, so that a session's events lie toget
 blobs     large values that were cut out of bodies, once each, under the digest of their bytes
 uses      which sessions have a large value, so that the last one that is deleted takes it along
 tags      the sessions of each tag; in an encrypted log its keyed digest stands for it
+budgets, reservations, unlogged   the spending of budgets above sessions: see `spending`
 log       a view with ids, times and kinds spelled out, for the sqlite3 shell and Datasette
 """
 
@@ -67,6 +68,16 @@ _TABLES: Final = (
     """CREATE TABLE blobs(id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data TEXT NOT NULL)""",
     """CREATE TABLE uses(blob INTEGER, session INTEGER, PRIMARY KEY(blob, session)) WITHOUT ROWID""",
     """CREATE TABLE tags(tag TEXT, session INTEGER, PRIMARY KEY(tag, session)) WITHOUT ROWID""",
+    """CREATE TABLE budgets(
+    scope TEXT,
+    period TEXT,
+    tokens INTEGER NOT NULL,
+    micro_usd INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY(scope, period)) WITHOUT ROWID""",
+    """CREATE TABLE reservations(call TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE unlogged(
+    call TEXT PRIMARY KEY, held TEXT NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID""",
     """CREATE VIEW log AS
     SELECT s.session_id AS session, e.id & 0xffffffff AS seq,
            strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS time,

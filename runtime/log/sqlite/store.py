@@ -6,10 +6,10 @@ connection has changed the file. All comparisons are repeated in SQL.
 """
 
 import sqlite3
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, Stored, has_forks, no_base, session_exists
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, details_of
+from callboard.runtime.log.spending import NetChanges
 from callboard.runtime.log.sqlite.batch import (
     BLOB,
     CHANGE_ROWS,
@@ -38,12 +39,14 @@ from callboard.runtime.log.sqlite.meta import (
     meta_value,
     write_back,
 )
+from callboard.runtime.log.sqlite.remembered import Remembered
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
+from callboard.runtime.log.sqlite.spending import SpendingTables
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
 from callboard.runtime.log.sqlite.wal import WalWatch
 
-REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
+T = TypeVar("T")
 _NEW_SESSION: Final = (
     "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) VALUES ("
     "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ?), "
@@ -74,13 +77,13 @@ class SQLiteStore:
         self.path = path
         self._connection = connection
         self._hash_chain = hash_chain
-        self._known: dict[str, KnownHead] = {}
-        self._blobs: set[bytes] = set()
+        self._remembered = Remembered()
         self._version = -1
         self._end: StoreFailed | Fenced | None = None  # once set, every call raises it
         self._owner = owner
         self._cipher = cipher
         self._tables = Tables(connection, cipher)
+        self.spending = SpendingTables(connection, cipher)
         self._cast = TEXT if cipher is None else BLOB
         self._pages = 0
         self._is_overwritten = False
@@ -107,19 +110,21 @@ class SQLiteStore:
             raise
         except Exception as error:
             raise StoreFailed(str(error)) from error
-        self._remember(plan.heads, plan.rows.names)
+        self._remembered.add(plan.heads, plan.rows.names)
         self._note_written(len(plan.heads), plan.rows.size)
         return plan.answers
 
     def _append_at_once(self, batch: Sequence[Append]) -> BatchPlan | None:
         """Write the batch in one statement. Return None if that is impossible and nothing was written."""
         with self._reported("append"), self._watched():
-            plan = self._plan(batch, self._blobs)
+            plan = self._plan(batch, self._remembered.blobs)
             chunk = plan.rows.only_chunk()
             if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
                 return None
             moves, changes = plan.moves(), plan.changes()
-            return plan if insert_batch(self._connection, self._version, moves, changes, chunk) else None
+            spending = self.spending.parameters(NetChanges(plan.spending)) if plan.spending else None
+            is_done = insert_batch(self._connection, self._version, moves, changes, chunk, spending)
+            return plan if is_done else None
 
     def _append_in_steps(self, batch: Sequence[Append]) -> BatchPlan:
         """Write the batch in several statements: it is too large for one, or was refused as one."""
@@ -136,6 +141,8 @@ class SQLiteStore:
             raise StoreFailed(f"{self.path} was changed by another program; reopen and verify it")
         if (changes := plan.changes()) != "[]":
             self._connection.execute(_CHANGES, (changes,))
+        if plan.spending:
+            self.spending.apply(plan.spending)
         for session_id, opened in plan.opened.items():
             self._tables.write_details(self._tables.entry(session_id), details_of(opened))
 
@@ -143,7 +150,9 @@ class SQLiteStore:
         plan = BatchPlan(Rows(self._cast, known_blobs, self._cipher), self._hash_chain, self._cipher)
         for part in batch:
             try:
-                known = plan.heads.get(part.session_id) or self._known_head(part.session_id)
+                known = plan.heads.get(part.session_id) or self._remembered.head_of(
+                    self._tables, part.session_id
+                )
             except (SessionNotFound, CorruptLog) as error:
                 plan.answers.append(error)
             else:
@@ -177,7 +186,7 @@ class SQLiteStore:
             if isinstance(head, Exception):
                 raise head
             self._write(plan)
-        self._remember(plan.heads, plan.rows.names)
+        self._remembered.add(plan.heads, plan.rows.names)
         self._note_written(1, plan.rows.size)
         return head
 
@@ -189,7 +198,7 @@ class SQLiteStore:
                 made = self._connection.execute(_NEW_SESSION, values)
             except sqlite3.IntegrityError:
                 raise session_exists(session_id) from None
-        self._remember({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})
+        self._remembered.add({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})
         self._note_written(1, 0)
         return 1
 
@@ -200,17 +209,15 @@ class SQLiteStore:
             head = self._tables.verify(self._hash_chain, entry)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (entry.number,))
         epoch = entry.epoch + 1
-        self._remember({session_id: KnownHead(entry.number, epoch, *head)})
+        self._remembered.add({session_id: KnownHead(entry.number, epoch, *head)})
         self._note_written(1, 0)
         return epoch, head
 
     def waiting_since(self, session_id: str) -> int:
-        """Return since when a session waits for its code."""
         with self._reported("waiting_since"):
             return self._tables.details_of(self._tables.entry(session_id)).waits_ms
 
     def set_waiting(self, session_id: str, since_ms: int) -> None:
-        """Note since when a session waits for its code."""
         with self._unsynced(), self._transaction("set_waiting"):
             entry = self._tables.entry(session_id)
             noted = replace(self._tables.details_of(entry), waits_ms=since_ms)
@@ -226,8 +233,9 @@ class SQLiteStore:
             forks = self._tables.forks(session_id)
             if forks and not keep_forks:
                 raise has_forks(session_id, tuple(forks))
+            self.spending.charge_all(session_id, max(1, self._tables.last_ms(entry)))
             count = take_out(self._connection, self._tables, entry)
-        self._known.pop(session_id, None)
+        self._remembered.heads.pop(session_id, None)
         self._note_written(1, 0)
         return count
 
@@ -241,7 +249,7 @@ class SQLiteStore:
             step = remove_some(self._connection)
             self._is_overwritten = False
         if step.blobs:  # some may be gone: they are sent again
-            self._blobs.clear()
+            self._remembered.blobs.clear()
         self._note_written(step.pages, 0)
         if step.is_last:  # the zeros get into the file itself
             with self._reported("purge"), self._watched():
@@ -293,25 +301,17 @@ class SQLiteStore:
         with self._reported("sessions"):
             return self._tables.sessions(query)
 
+    def look_at_spending(self, look: Callable[[SpendingTables], T]) -> T:
+        with self._reported("reading the spending of budgets"):
+            return look(self.spending)
+
+    def change_spending(self, change: Callable[[SpendingTables], T]) -> T:
+        with self._transaction("changing the spending of budgets"):
+            done = change(self.spending)
+        self._note_written(1, 0)
+        return done
+
     # --- helpers ----------------------------------------------------------------
-
-    def _known_head(self, session_id: str) -> KnownHead:
-        known = self._known.get(session_id)
-        if known is None:
-            entry = self._tables.entry(session_id)
-            head = self._tables.head_of(entry)
-            known = self._known[session_id] = KnownHead(entry.number, entry.epoch, *head)
-        return known
-
-    def _remember(self, heads: dict[str, KnownHead], blobs: Collection[bytes] = ()) -> None:
-        if max(len(self._known) + len(heads), len(self._blobs) + len(blobs)) > REMEMBERED_MAX:
-            self._forget()
-        self._known.update(heads)
-        self._blobs.update(blobs)
-
-    def _forget(self) -> None:
-        self._known.clear()
-        self._blobs.clear()
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:
@@ -321,7 +321,7 @@ class SQLiteStore:
             if version != self._version:
                 self._check_owner()
                 check_schema(self._connection, self.path)
-                self._forget()
+                self._remembered.forget()
                 self._version = version
             yield
             self._connection.execute("COMMIT")
@@ -383,7 +383,7 @@ class SQLiteStore:
             raise store_error(error, self.path, doing) from error
 
     def _undo(self) -> None:
-        self._forget()
+        self._remembered.forget()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

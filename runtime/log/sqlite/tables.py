@@ -222,6 +222,12 @@ class Tables:
         query = "SELECT CAST(details AS BLOB) FROM sessions WHERE id = ?"
         return self.details(entry.session_id, self._connection.execute(query, (entry.number,)).fetchone()[0])
 
+    def last_ms(self, entry: SessionEntry) -> int:
+        """Return the time of a session's last event; 0 without one, or if it is damaged."""
+        query = f"SELECT ifnull({typed('last_ms', 'integer')}, 0) FROM sessions WHERE id = ?"
+        row = self._connection.execute(query, (entry.number,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def write_details(self, entry: SessionEntry, details: Details) -> None:
         """Write tags and metadata of a session, inside a transaction."""
         text: str | bytes = msgspec.json.encode(details).decode()

@@ -13,6 +13,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AgentInput, AnyMessage, SupervisorInput, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
     CallModel,
     CallTool,
     CapacityGiven,
@@ -20,6 +21,7 @@ from callboard.actors.protocol.port_messages import (
     ModelReplied,
     PortInput,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
     ToolReturned,
     ToolStarted,
@@ -30,7 +32,7 @@ from callboard.actors.session.port_table import INTERRUPTED, NEVER_STARTED, PORT
 from tests.mutants.mutant import ROOT
 
 TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
-ORDERS = {"CancelCall"}
+ORDERS = {"CancelCall", "SettleBudget"}
 
 
 def test_every_request_to_a_port_has_a_row_and_orders_are_the_gates() -> None:
@@ -73,6 +75,7 @@ CUT_OFF = ToolReturned(3, 5, "interrupted", INTERRUPTED)
 ASKED = RequestApproval(3, 5, "pay", "write", NO_ARGUMENTS, True, round=7)
 UNANSWERED = ApprovalGiven(3, 5, "cancelled", is_repeat=True, round=7)
 NO_PLACE = CapacityGiven("host.2", 3, 5, "cancelled")
+NO_BUDGET = BudgetGiven("host.2", 3, 5, "cancelled")
 
 
 @pytest.mark.parametrize("has_started", [False, True])
@@ -100,8 +103,14 @@ NO_PLACE = CapacityGiven("host.2", 3, 5, "cancelled")
             "supervisor",
             [NO_PLACE, NO_PLACE, None, None],
         ),
+        (
+            RequestBudget("host.2", 3, 5, Need(1)),
+            ("host.2", 3, 5),
+            "supervisor",
+            [NO_BUDGET, NO_BUDGET, None, None],
+        ),
     ],
-    ids=["model", "read", "idempotent", "write", "approval", "capacity"],
+    ids=["model", "read", "idempotent", "write", "approval", "capacity", "budget"],
 )
 def test_the_answers_that_no_port_gives_are_these(
     body: AnyMessage,

@@ -35,7 +35,13 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
     Wake,
 )
-from callboard.actors.protocol.port_messages import CapacityGiven, ContextMade, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CapacityGiven,
+    ContextMade,
+    SchemaChecked,
+    TimerFired,
+)
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
@@ -66,6 +72,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     Stopped: Stopped(USED),
     SchemaChecked: SchemaChecked(1, "ok"),
     CapacityGiven: CapacityGiven("host", 1, 1),
+    BudgetGiven: BudgetGiven("host", 1, 1),
     TimerFired: TimerFired(1),
     DeciderFailed: DeciderFailed(1, "Boom"),
 }

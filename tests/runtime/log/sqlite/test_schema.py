@@ -23,6 +23,9 @@ def test_a_new_log_is_marked_as_one(path: Path) -> None:
     assert {name for name in names if not name.startswith("sqlite_")} == {
         "meta",
         "sessions",
+        "budgets",
+        "reservations",
+        "unlogged",
         "events",
         "sessions_by_age",
         "sessions_by_parent",

@@ -103,7 +103,7 @@ def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connec
 def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Connection) -> None:
     """Append large values of this batch, of an earlier one, and one that the owner has forgotten."""
     store.append([Append("s", 0, 1, [large(1, 9_000), large(2, 8_000)])])
-    store._blobs.discard(blob_digest(json_text(8_000)))
+    store._remembered.blobs.discard(blob_digest(json_text(8_000)))
     given = [large(3, 9_000), large(4, 8_000), large(5, 7_000), large(6, 7_000), *events(7, 7)]
     assert set(calls_of(connection, lambda: store.append([Append("s", 2, 1, given)]))) == {
         "INSERT INTO batch"
@@ -126,7 +126,9 @@ def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
 def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
 
-    def watched(connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk) -> bool:
+    def watched(
+        connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk, spending: None
+    ) -> bool:
         sent.append(len(chunk["data"]))
         return insert_batch(connection, version, moves, changes, chunk)
 
@@ -180,18 +182,6 @@ def test_a_batch_that_the_one_statement_refuses_is_judged_in_a_transaction(
     (head,) = store.append([Append("s", 1, 1, events(2, 2))])
     assert isinstance(head, Head)
     assert same(store.read("s", 1, 10), events(1, 2))
-
-
-def test_the_memory_of_the_store_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "REMEMBERED_MAX", 3)
-    for at in range(10):
-        store.create(f"s{at}", 1, "", GENESIS)
-        store.append([Append(f"s{at}", 0, 1, [large(1, 2_000 + at), large(2, 3_000 + at)])])
-        assert len(store._known) <= 3
-        assert len(store._blobs) <= 3
-    for at in range(10):
-        (head,) = store.append([Append(f"s{at}", 2, 1, [large(3, 2_000 + at)])])
-        assert isinstance(head, Head)
 
 
 def test_a_batch_that_fails_leaves_no_trace_in_file_or_memory(

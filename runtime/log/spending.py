@@ -1,0 +1,94 @@
+"""The spending of budgets above sessions, as a store keeps it beside the events.
+
+A store that has it keeps, for each scope and period, the amount spent; the reservations that are open; and
+the charges that no log holds, called *unlogged*. `Append.spending` changes it in the transaction that stores
+the events of the append, so that the amount spent is that of the committed logs and of the unlogged charges.
+
+A reservation is known by session, epoch, agent, turn and attempt. A change of one that a store has applied
+changes nothing when it comes again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
+from callboard.actors.session.budget_scope import Spent
+
+
+class Unlogged(NamedTuple):
+    """A charge that no log holds: a crash has lost the call, so its whole reservation is charged.
+
+    at_ms: the time of the charge, in milliseconds since 1970 UTC.
+    """
+
+    reservation: Reservation
+    at_ms: int
+
+
+class Spending(NamedTuple):
+    """The spending of some scopes: the amounts spent, and the open reservations."""
+
+    spent: tuple[Spent, ...] = ()
+    reserved: tuple[Reservation, ...] = ()
+
+
+def in_scopes(reserved: Iterable[Reservation], scopes: Sequence[str]) -> Iterator[Reservation]:
+    """Yield the reservations in one of these scopes."""
+    wanted = set(scopes)
+    return (one for one in reserved if any(scope in wanted for scope, _ in one.spans))
+
+
+class SpendingStore(Protocol):
+    """The part of a store that keeps the spending of budgets."""
+
+    async def read(self, scopes: Sequence[str] | None = None) -> Spending:
+        """Return the spending of these scopes; None for all. Raises CorruptLog for a damaged row."""
+
+    async def hand_over(
+        self,
+        session_id: str,
+        epoch: int,
+        held: Sequence[Reservation],
+        lost: Sequence[Reservation],
+        at_ms: int,
+    ) -> list[Reservation]:
+        """Give the open reservations of a session to an epoch. Charge those that were lost, and return them.
+
+        held: those that the session's log holds open, under this epoch. Every other one of an earlier epoch
+        is lost, and so are `lost`, which the store need not know. at_ms: the time of their charges.
+        """
+
+    async def unlogged(self) -> list[Unlogged]:
+        """Return the charges that no log holds, in the order of their times."""
+
+
+class NetChanges:
+    """The sum of some changes: reservations that stay open, those that end, and the charges.
+
+    A reservation that opens and ends among these changes is only a charge.
+    """
+
+    def __init__(self, changes: Iterable[SpendingChange] = ()) -> None:
+        self.opened: dict[CallKey, Reservation] = {}
+        self.closed: list[CallKey] = []
+        self.charges: dict[tuple[str, str], Need] = {}
+        for change in changes:
+            if isinstance(change, Settlement):
+                if self.opened.pop(change.reservation.key, None) is None:
+                    self.closed.append(change.reservation.key)
+                self.charge(change.reservation, change.charge)
+            else:
+                self.opened[change.key] = change
+
+    def charge(self, reservation: Reservation, amount: Need) -> None:
+        """Add a charge to each span of a reservation."""
+        if amount.tokens or amount.micro_usd:
+            for span in reservation.spans:
+                had = self.charges.get(span)
+                more = (
+                    amount
+                    if had is None
+                    else Need(had.tokens + amount.tokens, had.micro_usd + amount.micro_usd)
+                )
+                self.charges[span] = more

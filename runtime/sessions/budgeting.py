@@ -1,0 +1,99 @@
+"""Budgets above sessions, as a runtime binds its sessions by them when these begin and resume."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import BUDGETS
+from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.errors import MissingBudgets, MisuseError
+from callboard.actors.session.budget_keys import BudgetKeys, open_in
+from callboard.actors.session.budget_limits import pattern_of, scopes_of
+from callboard.runtime.budgets import SharedBudgets
+from callboard.runtime.clock import now_ms
+from callboard.runtime.ports.budget_port import BudgetPort
+from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.bound import UNBOUND, Bound
+from callboard.runtime.sessions.resuming import RecordedSession
+from callboard.runtime.sessions.session_deps import labels_of
+
+
+class Budgeting:
+    """The budgets of one runtime, on its sessions."""
+
+    def __init__(self, shared: SharedBudgets) -> None:
+        self._shared = shared
+
+    # --- before a session begins ----------------------------------------------------
+
+    def bind(self, opened: SessionOpened, tags: Sequence[str], unpriced: str) -> SessionOpened:
+        """Return the first message of a session with its scopes. Arguments and errors as of `_scopes`."""
+        scopes = self._scopes(tags, unpriced)
+        return replace(opened, scopes=scopes) if scopes else opened
+
+    def check(self, session_id: str, unpriced: str, policy: AgentsPolicy, recorded: RecordedSession) -> None:
+        """Refuse to go on with a session that had other budgets, unless changes are accepted.
+
+        Raises MissingBudgets, and MisuseError where `_scopes` does.
+        """
+        now = self._scopes(labels_of(recorded.opened)[0], unpriced)
+        gone = sorted({pattern_of(scope) for scope in recorded.scopes if scope not in now})
+        if gone and policy != "accept":
+            raise MissingBudgets(
+                f"session {session_id} was begun under the budgets {', '.join(map(repr, gone))}, which this "
+                "runtime does not have: give it Runtime(budgets={...}) with these patterns, or pass "
+                "accept_changes=True (--accept-changes) to go on without them, which is recorded"
+            )
+
+    def _scopes(self, tags: Sequence[str], unpriced: str) -> tuple[str, ...]:
+        """Return the scopes of a session with these tags.
+
+        unpriced: a model of the session without known prices, or empty. Raises MisuseError where a budget in
+        US dollars binds a session with such a model.
+        """
+        scopes = scopes_of(self._shared.budgets, tags)
+        patterns = map(pattern_of, scopes if unpriced else ())
+        costs = [one for one in patterns if self._shared.budgets[one].cost_usd is not None]
+        if costs:
+            raise MisuseError(
+                f"the budget {costs[0]!r} limits cost, and the prices of model {unpriced!r} are not known: "
+                "give the model prices=Prices(...), or the budget tokens= instead of cost_usd="
+            )
+        return scopes
+
+    # --- when a session begins ------------------------------------------------------
+
+    async def load(self, scopes: Sequence[str]) -> None:
+        """Read the amounts spent in these scopes. Raises CorruptLog for a damaged row."""
+        await self._shared.load(scopes)
+
+    def begin(self, session_id: str, epoch: int, scopes: tuple[str, ...]) -> Bound:
+        """Let a session begin, whose scopes are loaded."""
+        if not scopes:
+            return UNBOUND
+        self._shared.begin(session_id, epoch, ())
+        return Bound(scopes, BudgetKeys(session_id, epoch))
+
+    async def begin_fork(self, session_id: str, shared: RecordedSession, unpriced: str) -> Bound:
+        """Let a fork begin. The calls in flight at its base stay with its origin."""
+        scopes = self._scopes(labels_of(shared.opened)[0], unpriced)
+        await self.load(scopes)
+        return self.begin(session_id, 1, scopes)
+
+    async def go_on(self, session_id: str, epoch: int, recorded: RecordedSession) -> Bound:
+        """Let a recorded session go on. Its open reservations go over; others are charged as lost."""
+        scopes = self._scopes(labels_of(recorded.opened)[0], "")
+        store = self._shared.store
+        if store is None or not (scopes or recorded.is_bound):
+            return UNBOUND
+        await self.load(scopes)
+        keys = open_in(session_id, epoch, recorded.events)
+        lost = self._shared.begin(session_id, epoch, keys.open)
+        await store.hand_over(session_id, epoch, keys.open, lost, now_ms())
+        return Bound(scopes, keys)
+
+    def connect(self, board: Board, bound: Bound) -> None:
+        """Give the board of a session its budgets port, if it needs one."""
+        if bound.keys is not None:
+            board.ports[BUDGETS] = BudgetPort(board, self._shared, bound.keys, bound.scopes)

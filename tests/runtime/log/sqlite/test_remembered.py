@@ -1,0 +1,28 @@
+"""The memory of a log's owner: bounded, and dropped without harm."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite import remembered
+from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.store import SQLiteStore
+from tests.runtime.log.kit import large
+
+
+def test_the_memory_of_the_store_is_bounded(
+    connection: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SQLiteStore(connection, path, HashChain(), prepare(connection, path, "process", HashChain()))
+    monkeypatch.setattr(remembered, "REMEMBERED_MAX", 3)
+    for at in range(10):
+        store.create(f"s{at}", 1, "", GENESIS)
+        store.append([Append(f"s{at}", 0, 1, [large(1, 2_000 + at), large(2, 3_000 + at)])])
+        assert len(store._remembered.heads) <= 3
+        assert len(store._remembered.blobs) <= 3
+    for at in range(10):
+        (head,) = store.append([Append(f"s{at}", 2, 1, [large(3, 2_000 + at)])])
+        assert isinstance(head, Head)

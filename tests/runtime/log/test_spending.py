@@ -1,0 +1,139 @@
+"""The spending of budgets beside the events: one contract for every store, and the net of changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Stopped
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
+from callboard.actors.session.budget_scope import Spent
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.log.spending import NetChanges, Spending, Unlogged
+from callboard.runtime.log.sqlite.log import SQLiteLog
+
+SPANS = (("*", "2026-11"), ("tenant:*=tenant:a", "2026-11-28"))
+
+
+def call(turn: int = 1, epoch: int = 1, session: str = "s", tokens: int = 100) -> Reservation:
+    return Reservation(CallKey(session, epoch, "host.1", turn, 1), Need(tokens, tokens // 2), SPANS)
+
+
+def test_a_reservation_that_opens_and_ends_among_the_changes_is_only_a_charge() -> None:
+    net = NetChanges([call(1), call(2), Settlement(call(1), Need(30, 3)), Settlement(call(9), Need(5))])
+    assert (list(net.opened.values()), net.closed) == ([call(2)], [call(9).key])
+    assert net.charges == dict.fromkeys(SPANS, Need(35, 3))
+
+
+def test_a_call_that_was_not_made_charges_no_scope() -> None:
+    assert NetChanges([call(1), Settlement(call(1), Need())]).charges == {}
+
+
+# --- the contract -------------------------------------------------------------------
+
+
+class Store:
+    """A log with one session, and its next event."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.log = log
+        assert log.spending is not None
+        self.spending = log.spending
+        self.seq = 0
+
+    async def append(self, *changes: SpendingChange, head: int | None = None) -> object:
+        self.seq += 1
+        event = Event(self.seq, 5, "host", "supervisor", 0, Stopped())
+        at = self.seq - 1 if head is None else head
+        (answer,) = await self.log.append([Append("s", at, 1, [event], changes)])
+        return answer
+
+    async def amounts(self) -> list[tuple[str, int, int]]:
+        return [(one.scope, *_pair(one)) for one in (await self.spending.read()).spent]
+
+
+def _pair(one: Spent) -> tuple[int, int]:
+    return one.amount.tokens, one.amount.micro_usd
+
+
+Scenario = Callable[[Store], Awaitable[None]]
+
+
+def every_store(scenario: Scenario) -> object:
+    """Run a scenario on a store of each kind, with an empty session `s`."""
+
+    @pytest.mark.parametrize("kind", ["memory", "sqlite", "encrypted"])
+    def test(kind: str, tmp_path: Path) -> None:
+        async def with_log() -> None:
+            key = b"k" * 32 if kind == "encrypted" else None
+            file = tmp_path / "log.db"
+            log: EventLog = MemoryLog() if kind == "memory" else SQLiteLog(file, encryption_key=key)
+            await log.open()
+            await log.create("s", 0, "")
+            await scenario(Store(log))
+            await log.close()
+
+        asyncio.run(with_log())
+
+    return test
+
+
+@every_store
+async def test_a_reservation_is_stored_with_its_event_and_its_settlement_too(store: Store) -> None:
+    await store.append(call(1), call(2))
+    assert await store.spending.read() == Spending((), (call(1), call(2)))
+    await store.append(Settlement(call(1), Need(30, 3)))
+    assert (await store.spending.read()).reserved == (call(2),)
+    assert await store.amounts() == [("*", 30, 3), ("tenant:*=tenant:a", 30, 3)]
+    await store.append(Settlement(call(2), Need(12, 0)))
+    assert await store.amounts() == [("*", 42, 3), ("tenant:*=tenant:a", 42, 3)]
+
+
+@every_store
+async def test_events_that_are_refused_change_no_spending(store: Store) -> None:
+    await store.append(call(1))
+    assert isinstance(await store.append(Settlement(call(1), Need(30, 3)), head=7), Exception)
+    assert await store.spending.read() == Spending((), (call(1),))
+
+
+@every_store
+async def test_only_the_scopes_that_are_asked_for_are_read(store: Store) -> None:
+    await store.append(call(1), call(2), Settlement(call(1), Need(30, 3)))
+    found = await store.spending.read(["tenant:*=tenant:a"])
+    assert found == Spending((Spent("tenant:*=tenant:a", "2026-11-28", Need(30, 3)),), (call(2),))
+    assert await store.spending.read(["batch"]) == Spending()
+
+
+@every_store
+async def test_a_resume_hands_over_what_its_log_holds_open_and_charges_the_rest_once(store: Store) -> None:
+    await store.append(call(1), call(2))
+    lost = [call(3)]
+    for _ in range(2):  # the second one is of a process that crashed before it noted the first
+        await store.spending.hand_over("s", 2, [call(1, 2)], lost, 77)
+        lost = []
+    assert (await store.spending.read()).reserved == (call(1, 2),)
+    assert await store.amounts() == [("*", 200, 100), ("tenant:*=tenant:a", 200, 100)]
+    assert await store.spending.unlogged() == [Unlogged(call(2), 77), Unlogged(call(3), 77)]
+    await store.append(Settlement(call(1, 2), Need(1, 1)))
+    assert (await store.spending.read()).reserved == ()
+    assert await store.amounts() == [("*", 201, 101), ("tenant:*=tenant:a", 201, 101)]
+
+
+@every_store
+async def test_the_reservations_of_other_sessions_stay(store: Store) -> None:
+    await store.append(call(1), call(1, session="t"))
+    assert await store.spending.hand_over("s", 2, [], [], 77) == [call(1)]
+    assert (await store.spending.read()).reserved == (call(1, session="t"),)
+
+
+@every_store
+async def test_deleting_a_session_lowers_no_budget_and_charges_its_open_calls(store: Store) -> None:
+    await store.append(call(1), call(2), Settlement(call(1), Need(30, 3)))
+    await store.log.delete("s")
+    assert await store.amounts() == [("*", 130, 53), ("tenant:*=tenant:a", 130, 53)]
+    assert await store.spending.unlogged() == [Unlogged(call(2), 5)]
+    assert (await store.spending.read()).reserved == ()
