@@ -98,11 +98,11 @@ class BudgetedSession(PlacedSession):
         strand = self.asking.pop(seq)
         body = self.requests[strand].event.body
         assert isinstance(body, RequestBudget)
-        call = (body.agent, body.turn, body.attempt)
+        agent, turn, attempt = body.agent, body.turn, body.attempt
         if isinstance(answer, Given):
-            self.answers[seq] = BudgetGiven(*call, spans=answer.spans)
+            self.answers[seq] = BudgetGiven(agent, turn, attempt, "given", answer.spans)
         else:
-            self.answers[seq] = BudgetGiven(*call, "refused", (), *answer)
+            self.answers[seq] = BudgetGiven(agent, turn, attempt, "refused", (), *answer)
         self.late[seq] = "finished"  # posted as given, also if its agent is stopped meanwhile
         self.offer(strand, self.actor_of(strand), "port")
 

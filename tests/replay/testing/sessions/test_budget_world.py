@@ -46,9 +46,9 @@ def watched(world: BudgetWorld, seed: int) -> BudgetWorld:
             break
         world.make(moves[choose(len(moves))])
         for monitor in monitors:
-            assert monitor.after(world, step, 10_000) is None  # type: ignore[arg-type]  # a world of its own kind
+            assert monitor.after(world, step, 10_000) is None
     for monitor in monitors:
-        assert monitor.at_rest(world, step) is None  # type: ignore[arg-type]  # as above
+        assert monitor.at_rest(world, step) is None
     return world
 
 
