@@ -39,7 +39,10 @@ def lazy_names(
         if name not in found:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # As `from home import name`, which finds a submodule that is not loaded yet; import_module does not.
-        value: object = getattr(__import__(found[name], fromlist=[name]), name)
+        # Imported here: the bare `import callboard` loads nothing else.
+        from callboard.keywords import checked
+
+        value = checked(getattr(__import__(found[name], fromlist=[name]), name))
         vars(sys.modules[package])[name] = value
         return value
 

@@ -5,7 +5,7 @@ An `Agent` holds no state of a run, so one can serve any number of sessions at o
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Generic, Self
 
 from callboard.actors.protocol.bundles import NO_BUNDLE, Bundle
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
@@ -25,6 +25,7 @@ from callboard.runtime.agent_fields import (
     schema_argument,
     server_tools_json,
 )
+from callboard.runtime.agent_types import Deps_contra, Out_co
 from callboard.runtime.contexts import ContextFunction, SystemContext, checked_context, function_name
 from callboard.runtime.contracts import contract_of, recorded
 from callboard.runtime.failure_text import failure_text, text_of
@@ -37,11 +38,14 @@ from callboard.runtime.tools.shared_state import state_keys
 from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from callboard.runtime.agent_types import OutputSchema
+
 NAME_CHARS_MAX: Final = 200  # the longest session or request id
 
 
-class Agent:
-    """A host or a sub-agent.
+class Agent(Generic[Deps_contra, Out_co]):
+    """A host or a sub-agent. `Agent[Shop, int]`: its tools read a `Shop`, and its outcome is an int.
 
     name: letters, digits, `_` and `-`, at most 64; unique among the agents of a session.
     description: the text by which a delegating model chooses it.
@@ -92,7 +96,7 @@ class Agent:
         instructions: str | Sequence[Mapping[str, object]] = "",
         tools: Sequence[Tool | ToolSource] = (),
         agents: Sequence["Agent | Callable[[], Agent]"] = (),
-        output_schema: object = None,
+        output_schema: "OutputSchema[Out_co]" = None,
         limits: Limits | None = None,
         model: ModelChoice | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),

@@ -5,15 +5,14 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Literal, Self, TypeVar
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
-from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, limits_of, prompt_for
+from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.capacity import SharedCapacity
@@ -28,12 +27,12 @@ from callboard.runtime.models.protocol import import_for
 from callboard.runtime.operations import Operations
 from callboard.runtime.permissions import bundle_of
 from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
+from callboard.runtime.running import Running
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import GivenSecrets, Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
 from callboard.runtime.sessions.budgeting import Budgeting
-from callboard.runtime.sessions.call_options import RunOptions, split
 from callboard.runtime.sessions.detaching import (
     DETACH_GRACE_S,
     Grace,
@@ -46,22 +45,20 @@ from callboard.runtime.sessions.detaching import (
     seconds,
 )
 from callboard.runtime.sessions.opening import NewSession, Opening
-from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.resuming import Continuing
-from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_files import FilesChoice, checked_files
 from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
-from callboard.runtime.sessions.session_types import schema_of_ask
 from callboard.runtime.sessions.settings import Settings
 from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.telemetry.observer import Observer, gauges_of
 from callboard.runtime.telemetry.open_telemetry import OpenTelemetry
 from callboard.runtime.tools.execution import ToolRunner
 
-T = TypeVar("T")
+Deps = TypeVar("Deps")
+Out = TypeVar("Out")
 
 
-class Runtime(Operations, Forks):
+class Runtime(Operations, Forks, Running):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
@@ -201,14 +198,14 @@ class Runtime(Operations, Forks):
             return  # a forked child: sessions, models and log belong to its parent's loop
         sessions = self._live.of(self._life)
         for session in sessions:
-            session.check_loop()
+            session._check_loop()
         self._life.is_ending = True
         starter, self._starter = self._starter, None
         if starter is not None:
             starter.is_closed = True  # a session that is being opened would not be detached any more
         grace = Grace(seconds("grace_s", grace_s))
         leaves = [
-            session.close if cancel and not session.is_asleep else partial(session.detach_within, grace)
+            session.close if cancel and not session._is_asleep else partial(session._detach_within, grace)
             for session in sessions
         ]
         work = asyncio.get_running_loop().create_task(self._close(leaves, starter))
@@ -234,83 +231,9 @@ class Runtime(Operations, Forks):
         if errors:
             raise errors[0]
 
-    # --- running ------------------------------------------------------------------
-
-    @overload
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
-    ) -> Outcome[T]: ...
-
-    @overload
-    async def run(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> Outcome: ...
-
-    @overload
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]: ...
-
-    async def run(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]:
-        """Run one prompt to its outcome, in a new session. `open` and `ask` explain the parameters."""
-        # Checked before `open`: a bad argument must not leave an empty session in the log.
-        prompt_for(agent, prompt)
-        starter = self._started()
-        await starter.checker.refuse_broken(schema_of_ask(agent, output_schema))
-        if self._settings.approver is None:
-            refuse_unasked(agent)
-        new, ask = split(options)
-        async with self.open(agent, title=prompt, **new) as session:
-            outcome = await session.ask(prompt, output_schema=output_schema, **ask)
-            head = await session.close()
-        return with_head(outcome, head)
-
-    @overload
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
-    ) -> Outcome[T]: ...
-
-    @overload
-    def run_sync(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> Outcome: ...
-
-    @overload
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]: ...
-
-    def run_sync(
-        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
-    ) -> Outcome[Any]:
-        """Open the log, run one prompt, close the log: `run` for programs without an event loop.
-
-        Ctrl-C and SIGTERM detach the session; SIGTERM ends the program by SystemExit unless it handles it.
-        Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
-        """
-        event_loop.refuse_inside_loop()
-
-        async def once() -> Outcome[Any]:
-            async with self:
-                return await self.run(agent, prompt, output_schema=output_schema, **options)
-
-        return event_loop.run_until_signal(once())
-
     def open(
         self,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         session_id: str | None = None,
         limits: Limits | None = None,
@@ -321,7 +244,7 @@ class Runtime(Operations, Forks):
         memory: MemoryChoice = None,
         resume: bool = False,
         permissions: Bundle | None = None,
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Open a session with this agent as its host: `await` it, or `async with` it.
 
         limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
@@ -339,18 +262,18 @@ class Runtime(Operations, Forks):
     def resume(
         self,
         session_id: str,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         limits: Limits | None = None,
         extend: float = 0.0,
         accept_changes: bool = False,
         steal: bool = False,
-        deps: object = None,
+        deps: Deps | None = None,
         files: FilesChoice = None,
         memory: MemoryChoice = None,
         permissions: Bundle | None = None,
         on_diverged: OnDiverged = "wait",
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Resume a session that another process left: `await` it, or `async with` it.
 
         `await session.outcome` is its unfinished ask, if there is one; an idle conversation goes on with the
@@ -379,14 +302,14 @@ class Runtime(Operations, Forks):
     def reopen(
         self,
         session_id: str,
-        agent: Agent,
+        agent: Agent[Deps, Out],
         *,
         limits: Limits | None = None,
         accept_changes: bool = False,
-        deps: object = None,
+        deps: Deps | None = None,
         files: FilesChoice = None,
         memory: MemoryChoice = None,
-    ) -> Opening:
+    ) -> Opening[Deps, Out]:
         """Continue the conversation of a closed session: `await` it, or `async with` it.
 
         A session that is not closed is resumed. Parameters and errors are those of `resume`.

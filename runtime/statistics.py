@@ -47,7 +47,7 @@ def stats_of(sessions: LiveSessions, writer: GroupWriter, log: EventLog) -> Runt
     listed = list(sessions)
     calls: Counter[str] = Counter()
     for session in listed:
-        calls.update(session.open_requests())
+        calls.update(session._open_requests())
     states = Counter(session.activity for session in listed)
     return RuntimeStats(
         sessions={

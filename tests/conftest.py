@@ -1,6 +1,7 @@
 """The order of the tests, their folders in memory, limits of time, skips, garbage collection."""
 
 import gc
+import inspect
 import os
 import shutil
 from pathlib import Path
@@ -33,7 +34,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a runtime that closes wait no second for answers under way: for tests in which none comes."""
     from callboard.runtime.runtime import Runtime  # here, for tests of imports want none before them
 
-    defaults = Runtime.aclose.__kwdefaults__
+    defaults = inspect.unwrap(Runtime.aclose).__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "grace_s", 0.02)
 

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "runtime": {"actors", "runtime"},
     "replay": {"actors", "runtime.log", "replay", "lazy_names"},
     "callboard": {
-        "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
+        "actors", "runtime", "replay", "cli", "demo", "keywords", "lazy_names", "",
         "testing", "tools",
     },
 }  # fmt: skip

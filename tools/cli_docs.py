@@ -16,7 +16,7 @@ def cli_page(notice: str) -> str:
         "# The command line",
         "",
         "Results go to stdout, everything else to stderr.",
-        "Every command that reads takes `--json`.",
+        "Every command that reads accepts `--json`.",
         "`NO_COLOR` turns colours off.",
         "[Outcomes and exit codes](outcomes.md#exit-codes) lists how commands end.",
         "",

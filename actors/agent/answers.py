@@ -9,7 +9,7 @@ starts, and the agent asks for its next turn if that is due:
 Rules
   - An answer to a call that is not open, or is at another stage, changes nothing.
   - An answer may lead to a question to a person, and the call goes on then (`continued_calls`).
-  - The answer to a call that a program has given up is not delivered, and labels nobody.
+  - The answer to a call that a program has given up is not delivered, and its labels count for no agent.
   - A stopped agent delivers the answers that it waits for to the next ask, and a failed one counts them.
 """
 
@@ -40,16 +40,17 @@ def on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     call = find(state.calls, returned.turn, returned.call)
     if call is None or call.stage != "tool":
         return state, ()
-    is_wanted, status = _is_wanted(state, call), returned.status
-    if _is_heard(state, call):
-        state = labelled(state, labels_of_result(call.use, returned))
+    status, labels = returned.status, labels_of_result(call.use, returned)
+    if labels and _is_heard(state, call):
+        state = labelled(state, labels)
     if status == "ok":
-        posts: tuple[Post, ...] = ()
-        if returned.tools is not None and is_wanted:
-            state, posts = set_tools(state, returned.tools)
-        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)
+        block = _block_of(state, call, returned.output, "ok")
+        if returned.tools is None or not _is_wanted(state, call):
+            return _deliver(state, call, block, seq)
+        state, posts = set_tools(state, returned.tools)
+        state, more = _deliver(state, call, block, seq)
         return state, posts + more
-    asked = question_after(state, call, returned) if is_wanted else None
+    asked = question_after(state, call, returned) if _is_wanted(state, call) else None
     if asked is not None:
         state, posts = _go_on(replace(state, calls=put(state.calls, asked[0])))
         return state, (asked[1], *posts)
@@ -80,15 +81,14 @@ def on_delegation(state: AgentState, seq: int, ended: DelegationEnded) -> Decisi
     call = find(state.calls, ended.turn, ended.call)
     if call is None or call.stage not in ("task", "start"):
         return _after_word(take_end(state, seq, ended))
-    if _is_heard(state, call):
+    if ended.labels and _is_heard(state, call):
         state = labelled(state, ended.labels)
     program = state.program if ended.latch and _is_wanted(state, call) else None
-    coming = None if program is None else End("budget", ended.latch)
-    block = _block_of_end(state, call, ended, coming)
-    if program is not None:
-        state = replace(answered(state, call, block, seq), program=replace(program, latch=coming))
-        return wind_up(state, (), [])
-    return _deliver(state, call, block, seq)
+    if program is None:
+        return _deliver(state, call, _block_of_end(state, call, ended), seq)
+    coming = End("budget", ended.latch)
+    state = answered(state, call, _block_of_end(state, call, ended, coming.kind), seq)
+    return wind_up(replace(state, program=replace(program, latch=coming)), (), [])
 
 
 def on_delegated(state: AgentState, seq: int, start: Delegated) -> Decision:
@@ -154,8 +154,8 @@ def _block_of(state: AgentState, call: OpenCall, output: Json, status: str) -> J
     return tool_result(call.use.id, output, is_error=status != "ok")
 
 
-def _block_of_end(state: AgentState, call: OpenCall, ended: DelegationEnded, coming: End | None) -> Json:
-    """Return the block for the end of a delegation. coming: the end of the program that latches with it."""
+def _block_of_end(state: AgentState, call: OpenCall, ended: DelegationEnded, ends: str = "") -> Json:
+    """Return the block for the end of a delegation. ends: the end of the program that latches with it."""
     words, is_error = prompts.delegation_result(ended)
     if state.program is None:
         return tool_result(call.use.id, text_json(words), is_error)
@@ -166,7 +166,7 @@ def _block_of_end(state: AgentState, call: OpenCall, ended: DelegationEnded, com
         is_error=is_error,
         value=ended.value,
         text=ended.text if STATUS[ended.kind] != "ok" else "",
-        ends="" if coming is None else coming.kind,
+        ends=ends,
     )
 
 
@@ -196,12 +196,8 @@ def _go_on(state: AgentState) -> Decision:
     posts: tuple[Post, ...] = ()
     if state.calls.line.size:
         state, posts = start_next_tool(state)
-    if state.phase != "acting" or not _is_due(state):
+    is_due = not state.calls.open.size if program is None else state.calls.answers.size > 0
+    if state.phase != "acting" or not is_due:
         return state, posts
     state, asked = all_answered(state) if program is None else next_step(state)
-    return state, (*posts, *asked)
-
-
-def _is_due(state: AgentState) -> bool:
-    """Return True if an agent asks for its next turn with the answers that it has."""
-    return not state.calls.open.size if state.program is None else state.calls.answers.size > 0
+    return state, (*posts, *asked) if posts else asked

@@ -5,8 +5,6 @@ A call becomes a request to the tools, to a person or to the supervisor, or an e
 each answer starts the next one by ticket. Delegations, and questions to a person, never wait for a place.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,7 +13,7 @@ from callboard.actors.agent.arguments import REPORT_NAMES, unwrapped, wrong_name
 from callboard.actors.agent.cache_keys import cache_request
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.delegations import ask_model, delegate_by_task, delegate_by_tool
-from callboard.actors.agent.open_calls import Answer, OpenCall, OpenCalls, Stage, drop, hear, put
+from callboard.actors.agent.open_calls import Answer, OpenCall, OpenCalls, Stage, drop, put
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.rights import call_refusal
 from callboard.actors.agent.state import AgentState, closing_need, has_turns_left, prefix_of
@@ -33,11 +31,6 @@ from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Settled
 
-STAGES: Final[Mapping[str, Stage]] = MappingProxyType(
-    {TOOLS: "tool", APPROVALS: "question", SUPERVISOR: "task"}
-)
-"""The stage of a call, by the recipient of its request."""
-
 _NO_TEXT: Final = text_json("")
 _CARRIERS: Final = frozenset({Delegate, Wake})
 """The messages of a reply's calls that can carry the settlement."""
@@ -45,14 +38,14 @@ _CARRIERS: Final = frozenset({Delegate, Wake})
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    state, posts = open_calls(replace(state, phase="acting"), uses, len(uses) - 1 if is_cut else -1)
+    state, posts = open_calls(state, uses, len(uses) - 1 if is_cut else -1)
     if not state.calls.open.size:
         return all_answered(state, settled)
     return state, settled_in(state, posts, settled)
 
 
 def open_calls(state: AgentState, uses: tuple[ToolUse, ...], cut: int = -1) -> tuple[AgentState, list[Post]]:
-    """Open the calls of a reply. Return the state with them, and the posts.
+    """Open the calls of a reply. Return the state of the agent at work on them, and the posts.
 
     cut: the call that was cut at max_tokens, or -1.
     """
@@ -64,7 +57,7 @@ def open_calls(state: AgentState, uses: tuple[ToolUse, ...], cut: int = -1) -> t
     reports: list[OpenCall] = []
     delegates = False
     for index, use in enumerate(uses):
-        call = OpenCall(first + index, state.turn, index, use, "report")
+        call = OpenCall(first + index, state.turn, index, use, "report" if use.spec is None else "tool")
         request = _request_of(state, prefix, call, cut)
         if isinstance(request, str):
             at = index if state.program is None else answers.size
@@ -73,26 +66,25 @@ def open_calls(state: AgentState, uses: tuple[ToolUse, ...], cut: int = -1) -> t
         if request is None:
             (reports if use.name == prompts.REPORT_BACK else own).append(call)
             continue
-        stage = STAGES[request.recipient]
-        if stage == "task":
-            delegates, use = True, delegated(use)
-            stage = "start" if isinstance(body := request.body, Delegate) and body.mode != "await" else stage
-        elif stage == "question":
+        if request.recipient == SUPERVISOR:
+            delegates, body = True, request.body
+            stage: Stage = "start" if isinstance(body, Delegate) and body.mode == "background" else "task"
+            call = OpenCall(call.ticket, call.turn, index, delegated(use), stage)
+        elif request.recipient == APPROVALS:
             questions += 1
+            call = replace(call, stage="question")
         elif tools >= places:
-            stage = "line"
-        else:
-            tools += 1
-        call = OpenCall(first + index, state.turn, index, use, stage)
-        held = held.put(call.ticket, call)
-        if stage == "line":
+            call = replace(call, stage="line")
             line = line.put(call.ticket, call)
         else:
+            tools += 1
+        held = held.put(call.ticket, call)
+        if call.stage != "line":
             posts.append(request)
     calls = OpenCalls(
         held, answers, line, tuple(reports), tools, questions, known.given_up, first + len(uses)
     )
-    state = replace(state, calls=calls)
+    state = replace(state, phase="acting", calls=calls)
     if own:
         state, cancels = open_waits(state, own)
         posts += cancels
@@ -170,7 +162,15 @@ def call_tool(state: AgentState, call: OpenCall) -> Post:
     use, spec = call.use, _spec_of(call.use)
     cache = None if spec.cache is None else cache_request(state, spec, use)
     body = CallTool(
-        call.turn, call.call, use.name, spec.effect, use.input, use.id, use.given, state.labels, cache
+        turn=call.turn,
+        call=call.call,
+        tool=use.name,
+        effect=spec.effect,
+        arguments=use.input,
+        id=use.id,
+        given=use.given,
+        labels=state.labels,
+        cache=cache,
     )
     return Post(TOOLS, body)
 
@@ -219,10 +219,10 @@ def refused_block(state: AgentState, use: ToolUse, why: str) -> Json:
 
 def answered(state: AgentState, call: OpenCall, block: Json, seq: int = 0) -> AgentState:
     """Take the answer to an open call, and keep it for the next turn. seq: of its event, 0 for none."""
-    calls = drop(state.calls, call)
-    if state.program is not None:
-        return replace(state, calls=hear(calls, block, seq))
-    return replace(state, calls=replace(calls, answers=calls.answers.put(call.call, Answer(block, seq))))
+    calls, given = state.calls, Answer(block, seq)
+    known = calls.answers
+    answers = known.put(call.call, given) if state.program is None else known.append(given)
+    return replace(state, calls=drop(calls, call, answers))
 
 
 def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[Post, ...]:
@@ -242,10 +242,10 @@ def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
     """Return the answers in their order, and the seqs of the events they came with."""
     blocks: list[Json] = []
     seqs: list[int] = []
-    for answer in state.calls.answers.values():
-        blocks.append(answer.block)
-        if answer.seq:
-            seqs.append(answer.seq)
+    for one in state.calls.answers.values():
+        blocks.append(one.block)
+        if one.seq:
+            seqs.append(one.seq)
     return tuple(blocks), tuple(seqs)
 
 
@@ -269,7 +269,9 @@ def _report(state: AgentState, settled: Settled | None) -> Decision:
         value = call.use.input
         if prefix.wraps_report:
             value = unwrapped(value)
-        posts.append(Post(SUPERVISOR, ReportBack(call.turn, call.call, value, settled)))
+        posts.append(
+            Post(SUPERVISOR, ReportBack(turn=call.turn, call=call.call, value=value, settled=settled))
+        )
         calls = put(calls, call)
         settled = None
     return replace(state, phase="judging", calls=calls), tuple(posts)

@@ -115,11 +115,11 @@ def _post(
 ) -> Post:
     most = state.limits.max_result_chars or 0
     body = Delegate(
-        state.turn,
-        call,
-        names,
-        prompt,
-        schema,
+        turn=state.turn,
+        call=call,
+        profiles=names,
+        prompt=prompt,
+        schema=schema,
         room=most if room is None else room,
         mode=mode,
         messages=len(state.history),
@@ -162,11 +162,11 @@ def ask_model(state: AgentState, profile: Profile, call: int, use: ToolUse) -> P
         prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
     )
     body = Delegate(
-        state.turn,
-        call,
-        (prompts.ASK_MODEL,),
-        asked.prompt,
-        asked.schema,
+        turn=state.turn,
+        call=call,
+        profiles=(prompts.ASK_MODEL,),
+        prompt=asked.prompt,
+        schema=asked.schema,
         implicit=Json(encode(one)),
         labels=state.labels,
     )

@@ -120,7 +120,12 @@ def ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
     """Ask for the next attempt of a turn, with the request that was sent. after_ms: the wait before it."""
     state = replace(state, attempt=state.attempt + 1)
     again = TurnRequested(
-        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
+        turn=state.turn,
+        attempt=state.attempt,
+        need=need_of(state),
+        digest=state.digest,
+        after_ms=after_ms,
+        settled=settled,
     )
     if state.repair is not None:
         again = replace(again, repair=state.repair)

@@ -77,37 +77,43 @@ def find(calls: OpenCalls, turn: int, call: int) -> OpenCall | None:
     found = calls.open.get(call)  # the tickets of a reply begin at 0 if no earlier call is open
     if found is not None and found.turn == turn and found.call == call:
         return found
+    if not calls.open.size:
+        return None
     found = calls.open.last_until(lambda one: (one.turn, one.call) > (turn, call))
     return found if found is not None and (found.turn, found.call) == (turn, call) else None
 
 
 def put(calls: OpenCalls, call: OpenCall) -> OpenCalls:
     """Keep a new call, or one that has changed."""
-    return _moved(calls, calls.open.get(call.ticket), call)
-
-
-def drop(calls: OpenCalls, call: OpenCall) -> OpenCalls:
-    """Forget a call that has its answer."""
-    return _moved(calls, call, None)
-
-
-def _moved(calls: OpenCalls, before: OpenCall | None, after: OpenCall | None) -> OpenCalls:
-    """Return the book with a call as it is now. before: None for a new call. after: None for an old one."""
-    held, line = calls.open, calls.line
-    tools, questions, given_up = calls.tools, calls.questions, calls.given_up
+    before = calls.open.get(call.ticket)
     if before is not None:
-        tools -= before.stage == "tool"
-        questions -= before.stage == "question"
-        given_up -= before.is_given_up
-        line = line.drop(before.ticket) if before.stage == "line" else line
-        held = held.drop(before.ticket) if after is None else held
-    if after is not None:
-        tools += after.stage == "tool"
-        questions += after.stage == "question"
-        given_up += after.is_given_up
-        line = line.put(after.ticket, after) if after.stage == "line" else line
-        held = held.put(after.ticket, after)
-    return replace(calls, open=held, line=line, tools=tools, questions=questions, given_up=given_up)
+        calls = drop(calls, before)
+    stage = call.stage
+    return OpenCalls(
+        calls.open.put(call.ticket, call),
+        calls.answers,
+        calls.line.put(call.ticket, call) if stage == "line" else calls.line,
+        calls.reports,
+        calls.tools + (stage == "tool"),
+        calls.questions + (stage == "question"),
+        calls.given_up + call.is_given_up,
+        calls.next_ticket,
+    )
+
+
+def drop(calls: OpenCalls, call: OpenCall, answers: IntMap[Answer] | None = None) -> OpenCalls:
+    """Forget a call that has its answer. answers: with that one, None if it is not heard."""
+    stage = call.stage
+    return OpenCalls(
+        calls.open.drop(call.ticket),
+        calls.answers if answers is None else answers,
+        calls.line.drop(call.ticket) if stage == "line" else calls.line,
+        calls.reports,
+        calls.tools - (stage == "tool"),
+        calls.questions - (stage == "question"),
+        calls.given_up - call.is_given_up,
+        calls.next_ticket,
+    )
 
 
 def hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
@@ -116,5 +122,5 @@ def hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
 
 
 def without_answers(calls: OpenCalls) -> OpenCalls:
-    """Return the book of an agent whose answers are in a request."""
+    """Return the book of an agent whose answers are in a request, or are not heard any more."""
     return replace(calls, answers=NO_CALLS.answers) if calls.open.size else NO_CALLS

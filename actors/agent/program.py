@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from callboard.actors.agent import latched
 from callboard.actors.agent.calls import open_calls, results, settled_in
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import NO_CALLS, OpenCall, drop, put
+from callboard.actors.agent.open_calls import OpenCall, drop, put, without_answers
 from callboard.actors.agent.program_state import End, ProgramState
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
@@ -73,7 +73,7 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     if step.wake != program.wake:
         posts.append(Post(SUPERVISOR, Wake(step.wake)))
         state = replace(state, program=replace(program, wake=step.wake))
-    return _after_step(replace(state, phase="acting"), posts, settled)
+    return _after_step(state, posts, settled)
 
 
 def _after_step(state: AgentState, posts: list[Post], settled: Settled) -> Decision:
@@ -167,7 +167,7 @@ def end(
     state = replace(
         state,
         phase="acting",
-        calls=replace(state.calls, answers=NO_CALLS.answers),
+        calls=without_answers(state.calls),
         program=replace(program, end=coming, wake=None),
     )
     if not state.calls.open.size:
@@ -180,7 +180,7 @@ def conclude(state: AgentState, coming: End, settled: Settled | None = None) -> 
     last = coming.last
     if last is None or not prefix_of(state).reports:
         return finish(state, coming.kind, settled, coming.detail, last.value if last else NULL)
-    report = Post(SUPERVISOR, ReportBack(state.turn, 0, last.report, settled))
+    report = Post(SUPERVISOR, ReportBack(turn=state.turn, call=0, value=last.report, settled=settled))
     return replace(state, phase="judging"), (report,)
 
 

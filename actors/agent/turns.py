@@ -72,7 +72,18 @@ def ask_turn(
             tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
     need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
-    request = TurnRequested(turn, 1, need, digest, names, 0, settled, told, ends, otherwise, is_anew)
+    request = TurnRequested(
+        turn=turn,
+        attempt=1,
+        need=need,
+        digest=digest,
+        new=names,
+        settled=settled,
+        told=told,
+        ends=ends,
+        otherwise=otherwise,
+        breaks_cache=is_anew,
+    )
     if fallback is not None and (fallback.place or fallback.is_open):
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     if state.new_labels or state.repair is not None:
@@ -91,7 +102,7 @@ def ask_turn(
         cut_attempts=0,
         turns_used=state.turns_used + 1,
         fresh=(),
-        calls=without_answers(state.calls),
+        calls=without_answers(state.calls) if state.calls.open.size else NO_CALLS,
         unsent=unsent,
         fallback=fallback,
     )
@@ -128,17 +139,17 @@ def _unsent(
 ) -> Unsent:
     """Return the conversation as it is before a turn's message."""
     return Unsent(
-        state.history,
-        state.digest,
-        state.context_tokens,
-        fresh,
-        carry,
-        words,
-        state.prefix,
-        state.is_anew,
-        state.origins,
-        state.fallback,
-        state.new_labels,
+        history=state.history,
+        digest=state.digest,
+        context_tokens=state.context_tokens,
+        fresh=fresh,
+        carry=carry,
+        words=words,
+        prefix=state.prefix,
+        is_anew=state.is_anew,
+        origins=state.origins,
+        fallback=state.fallback,
+        new_labels=state.new_labels,
     )
 
 
@@ -160,7 +171,7 @@ def ask_new_turn(
     if not words.size:
         said = user_message(results, prompt)
         size = len(said) if prompt != NULL else sum(map(len, results))
-        new = NewMessage(said, size, results, seqs, begun)
+        new = NewMessage(said=said, tokens=size, results=results, seqs=seqs, others=begun)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
     # Words alone ask for no answer. Beside results they are said to an agent at work, which has to answer.
@@ -172,7 +183,9 @@ def ask_new_turn(
     names = (*(word.seq for word in heard), *begun)
     told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
     size = len(said) if prompt != NULL else sum(map(len, blocks))
-    new = NewMessage(said, size, results, seqs, names, words, told, ends)
+    new = NewMessage(
+        said=said, tokens=size, results=results, seqs=seqs, others=names, words=words, told=told, ends=ends
+    )
     return ask_turn(state, settled, new, otherwise)
 
 
@@ -215,7 +228,7 @@ def finish(
     """End an agent that has nothing outstanding. value: of a program that returned one, null otherwise."""
     if settled is not None:
         settled = replace(settled, text="")
-    finished = Finished(kind, state.text, detail, settled, value)
+    finished = Finished(kind=kind, text=state.text, detail=detail, settled=settled, value=value)
     return _at_rest(state), (Post(SUPERVISOR, finished),)
 
 

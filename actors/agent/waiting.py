@@ -64,8 +64,8 @@ def _is_starting(calls: OpenCalls) -> bool:
 
 def _with_answer(state: AgentState, call: OpenCall, text: str, *, is_error: bool = False) -> AgentState:
     """Answer a call that the agent has kept open itself, or has not opened."""
-    calls, answer = drop(state.calls, call), Answer(tool_result(call.use.id, text_json(text), is_error))
-    return replace(state, calls=replace(calls, answers=calls.answers.put(call.call, answer)))
+    answer = Answer(tool_result(call.use.id, text_json(text), is_error))
+    return replace(state, calls=drop(state.calls, call, state.calls.answers.put(call.call, answer)))
 
 
 def _wait_of(state: AgentState, use: ToolUse) -> Wait | str:

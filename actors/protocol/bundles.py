@@ -24,6 +24,7 @@ import msgspec
 
 from callboard.actors.protocol.bundle_entries import KINDS, common, covers, listed, name_entry
 from callboard.actors.protocol.immutable import Part, Value
+from callboard.actors.protocol.near_names import NamedFields
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -34,7 +35,7 @@ UNKNOWN: Final = "unknown"
 """The label of a file that was changed by an unknown hand."""
 
 
-class Denied(Value, frozen=True):
+class Denied(Value, frozen=True, metaclass=NamedFields):
     """Names that an agent and the agents below it may not use. The entries are those of `Allowed`.
 
     Raises ValueError for an entry that cannot be read.
@@ -54,7 +55,7 @@ class Denied(Value, frozen=True):
                 msgspec.structs.force_setattr(self, entry, listed(entry, given))
 
 
-class Allowed(Value, frozen=True):
+class Allowed(Value, frozen=True, metaclass=NamedFields):
     """A set of rights. For an entry, None allows everything and an empty tuple nothing.
 
     tools: the names of the agent's own tools. effects: of tools. capabilities: that tools need. models: the
@@ -80,7 +81,7 @@ class Allowed(Value, frozen=True):
                 msgspec.structs.force_setattr(self, entry, listed(entry, given))
 
 
-class LabelRule(Value, frozen=True):
+class LabelRule(Value, frozen=True, metaclass=NamedFields):
     """A policy: an agent that has read something with this label may not call tools with this capability.
 
     deny: the name of a capability; it may end with a `*`. Raises ValueError for a name that cannot be read.
@@ -126,7 +127,7 @@ FULL: Final = Rights()
 """The rights where no bundle was given."""
 
 
-class Bundle(Part, frozen=True):
+class Bundle(Part, frozen=True, metaclass=NamedFields):
     """A permission bundle, of an agent, a session or a runtime.
 
     do: the rights of the agent. delegate: those of the agents below it; None for the same as `do`.

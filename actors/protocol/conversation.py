@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -39,9 +39,9 @@ def message(role: Literal["user", "assistant"], content: Json) -> Json:
     return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
 
-def decoded(messages: Iterable[Json]) -> list[dict[str, object]]:
+def decoded(messages: Iterable[Json]) -> list[dict[str, Any]]:
     """Decode a conversation into Python values, which belong to the caller."""
-    return [msgspec.json.decode(one, type=dict[str, object]) for one in messages]
+    return [msgspec.json.decode(one, type=dict[str, Any]) for one in messages]
 
 
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:

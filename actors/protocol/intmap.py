@@ -88,13 +88,21 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
 
     def drop(self, key: int) -> "IntMap[V]":
         """Return this map without the key."""
-        if self.get(key) is None:
+        root, shift, size = self.root, self.shift, self.size
+        if not shift:
+            if not 0 <= key < len(root) or root[key] is None:
+                return self
+            if size == 1:
+                return _NO_ENTRIES
+            if key < len(root) - 1:
+                return IntMap(_with(root, key, None), 0, size - 1)
+        elif self.get(key) is None:
             return self
-        root, shift = _drop(self.root, self.shift, key), self.shift
+        root = _drop(root, shift, key)
         # No higher than the last key needs: `put` would not build that level, and equal maps are equal trees.
         while shift and len(root) < 2:
             root, shift = root[0] if root else (), shift - _BITS
-        return IntMap(root, shift, self.size - 1)
+        return IntMap(root, shift, size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """Return the lowest key and its value; None for an empty map."""
@@ -155,6 +163,9 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
 
     def __repr__(self) -> str:
         return f"IntMap({dict(self.items())!r})"
+
+
+_NO_ENTRIES: Final[IntMap[Any]] = IntMap()
 
 
 def _leaf(node: Node, shift: int, key: int) -> Node:

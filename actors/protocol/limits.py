@@ -15,12 +15,12 @@ To add a limit:
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Part
-from callboard.actors.protocol.near_names import near_or_all
+from callboard.actors.protocol.near_names import NamedFields
 
 Count: TypeAlias = int | None
 Dollars: TypeAlias = float
@@ -43,18 +43,7 @@ class Bound(NamedTuple):
     reach: Literal["agent", "scope"] = "agent"
 
 
-class _NamedFields(msgspec.StructMeta):
-    """The class of `Limits`, whose constructor suggests the nearest name for an unknown one."""
-
-    def __call__(cls, *values: Any, **named: Any) -> Any:
-        unknown = next((name for name in named if name not in cls.__struct_fields__), None)
-        if unknown is not None:
-            near = near_or_all(unknown, cls.__struct_fields__)
-            raise TypeError(f"{cls.__name__} has no limit {unknown!r}{near}")
-        return super().__call__(*values, **named)
-
-
-class Limits(Part, frozen=True, metaclass=_NamedFields):
+class Limits(Part, frozen=True, metaclass=NamedFields):
     """Limits on delegation, turns, spending and time; `TABLE` has their meanings and defaults.
 
     Raises ValueError for a limit that is negative, zero where it would leave nothing to do, or not a finite

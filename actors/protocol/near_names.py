@@ -1,6 +1,9 @@
-"""Near names for one that is not known: of a limit, a model, a provider, a capability, a request."""
+"""Near names for one that is not known: of an argument, a model, a provider, a capability, a request."""
 
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 _LIKENESS = 0.65  # at 0.7 `max_token` is not near `tokens`; at 0.6 models of other families are near
 
@@ -26,3 +29,19 @@ def near_or_all(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     return near_names(name, names) or f"; there are: {', '.join(names)}"
+
+
+def unknown_argument(call: str, name: str, known: Iterable[str]) -> TypeError:
+    """Return the error for an unknown argument, with the nearest ones. call: as users write it."""
+    return TypeError(f"{call}() has no argument {name!r}{near_or_all(name, known)}")
+
+
+class NamedFields(msgspec.StructMeta):
+    """The class of those Structs that users make: their constructors suggest near names for unknown ones."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        """Make a Struct. Raises TypeError for an unknown argument."""
+        unknown = next((name for name in named if name not in cls.__struct_fields__), None)
+        if unknown is not None:
+            raise unknown_argument(cls.__name__, unknown, cls.__struct_fields__)
+        return super().__call__(*values, **named)

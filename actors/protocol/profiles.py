@@ -11,6 +11,7 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.limits import Dollars, Limits
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.origin import Origin, named
 
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
@@ -83,7 +84,7 @@ class ToolsChange(Part, frozen=True):
 FREE: Final = Dollars()
 
 
-class Rates(Value, frozen=True):
+class Rates(Value, frozen=True, metaclass=NamedFields):
     """US dollars per million tokens. Raises ValueError for a price below 0 or not a finite number."""
 
     input_usd: Dollars
@@ -144,7 +145,7 @@ class Prices(Rates, frozen=True):
         return (self, *(one for one in self.tiers if one.above_tokens < prompt_tokens))
 
 
-class ModelSpec(Part, frozen=True):
+class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     """A model and the parameters of its calls.
 
     name: by which the runtime finds it. max_tokens: the most that one answer may have.

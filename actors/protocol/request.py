@@ -110,8 +110,12 @@ class ModelRequest:
         return Messages(self._history.values())
 
     @cached_property
-    def conversation(self) -> list[dict[str, object]]:
-        """Decode the conversation into Python values, which belong to the caller."""
+    def conversation(self) -> list[dict[str, Any]]:
+        """Decode the conversation into Python values, which belong to the caller.
+
+        Each message has `role` (user, assistant, or system for a change of the tools) and `content`: a text,
+        or a list of blocks with a `type` (docs/shapes.md).
+        """
         return decoded(self.messages)
 
     @property

@@ -23,12 +23,13 @@ from typing import Final, Literal
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 
 MINUTE_MS: Final = 60_000
 """A bucket counts in units of a token by a millisecond of a minute, so that no fraction is ever rounded."""
 
 
-class Capacity(Value, frozen=True):
+class Capacity(Value, frozen=True, metaclass=NamedFields):
     """The limits of a model over all sessions of a runtime. None means no limit.
 
     calls: the calls in flight. tokens_per_minute: the size of the bucket, and the rate at which it fills.

@@ -97,6 +97,11 @@ def without_person(request: Event, now_ms: int, permissions: Permissions) -> Pos
     if due is None or now_ms < due:
         return None
     given = ApprovalGiven(
-        asked.turn, asked.call, "denied", EXPIRED, is_repeat=asked.is_repeat, round=asked.round
+        turn=asked.turn,
+        call=asked.call,
+        verdict="denied",
+        note=EXPIRED,
+        is_repeat=asked.is_repeat,
+        round=asked.round,
     )
     return Post(request.sender, given)

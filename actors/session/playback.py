@@ -396,5 +396,7 @@ def not_run(request: Event, same: Reusable | None = None) -> Post:
     call = request.body
     assert isinstance(call, CallTool)
     output = text_json(_NOT_RUN.format(tool=call.tool))
-    returned = ToolReturned(call.turn, call.call, "needs_effect", output, same=same.seq if same else 0)
+    returned = ToolReturned(
+        turn=call.turn, call=call.call, status="needs_effect", output=output, same=same.seq if same else 0
+    )
     return Post(request.sender, returned)

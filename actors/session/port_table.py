@@ -96,7 +96,7 @@ class PortRequest(NamedTuple):
 def interrupted(request: Event, repeated: Repeated) -> Post:
     """Return the answer to a tool call that a crash cut off."""
     turn, call = repeated
-    return Post(request.sender, ToolReturned(turn, call, "interrupted", INTERRUPTED))
+    return Post(request.sender, ToolReturned(turn=turn, call=call, status="interrupted", output=INTERRUPTED))
 
 
 # --- model calls ------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _tool_announces(request: Event) -> Post | None:
 
 def _tool_cancelled(request: Event, repeated: Repeated) -> Post:
     turn, call = repeated
-    return Post(request.sender, ToolReturned(turn, call, "cancelled", NEVER_STARTED))
+    return Post(request.sender, ToolReturned(turn=turn, call=call, status="cancelled", output=NEVER_STARTED))
 
 
 def _tool_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
@@ -170,7 +170,7 @@ def _approval_given_up(request: Event, repeated: Repeated, has_started: bool) ->
 
 def _capacity_cancelled(request: Event, repeated: Repeated) -> Post:
     agent, turn, attempt = repeated
-    return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt, "cancelled"))
+    return Post(SUPERVISOR, CapacityGiven(agent=agent, turn=turn, attempt=attempt, status="cancelled"))
 
 
 def _capacity_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:

@@ -215,7 +215,14 @@ class RecordedAnswers:
             if value is None:
                 return replace(body, reused=event.seq)
             # The words stand in the place of labelled ones, and nobody has said where they come from.
-            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq, labels=body.labels)
+            return ToolReturned(
+                turn=body.turn,
+                call=body.call,
+                status="ok",
+                output=value,
+                reused=event.seq,
+                labels=body.labels,
+            )
         if isinstance(body, ModelReplied):
             # Without its body, whose shared bytes are those of a request that the fork may not have.
             content = body.content if value is None else _blocks(value)
@@ -339,7 +346,14 @@ def _changed_verdict(given: ApprovalGiven, value: Json) -> ApprovalGiven:
     said = msgspec.json.decode(value, type=str)
     verdict: Literal["approved", "denied"] = "approved" if said == APPROVED else "denied"
     note = "" if verdict == "approved" else said
-    said_so = ApprovalGiven(given.turn, given.call, verdict, note, given.digest, is_repeat=given.is_repeat)
+    said_so = ApprovalGiven(
+        turn=given.turn,
+        call=given.call,
+        verdict=verdict,
+        note=note,
+        digest=given.digest,
+        is_repeat=given.is_repeat,
+    )
     return replace(said_so, round=given.round, labels=given.labels)
 
 

@@ -89,19 +89,21 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
     limits = narrow(narrow(state.limits, profile.limits), ask.limits)
     asked = ask if ask.schema != NULL else profile
     schema = asked.schema
-    delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema, output_type=asked.output_type)
+    delegation = Delegation(
+        key=work.seq, turn=0, call=0, racers=(_HOST_ORDINAL,), schema=schema, output_type=asked.output_type
+    )
     host = work.record(HOST)
     spent = host.spent if host else ZERO
     timer = 0
     if limits.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
     running = AskState(
-        ask.request_id,
-        delegation,
-        ask.prompt,
-        limits,
-        ask.limits,
-        ask.labels,
+        request_id=ask.request_id,
+        delegation=delegation,
+        prompt=ask.prompt,
+        limits=limits,
+        own=ask.limits,
+        labels=ask.labels,
         before=spent,
         deadline_timer=timer,
     )
@@ -170,15 +172,15 @@ def begin_host(work: UnitOfWork) -> None:
     if state.host_tools is not None:
         profile, raw = changed_profile(profile, state.host_tools)
     record = Record(
-        HOST,
-        _HOST_ORDINAL,
-        ask.delegation.key,
-        profile,
-        profile.model_below(state.model),
-        ask.limits,
-        0,
-        host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
-        ask.before,
+        address=HOST,
+        ordinal=_HOST_ORDINAL,
+        delegation=ask.delegation.key,
+        profile=profile,
+        model=profile.model_below(state.model),
+        limits=ask.limits,
+        depth=0,
+        budget=host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
+        spent=ask.before,
         deadline_timer=ask.deadline_timer,
         # No address occurs twice in a session.
         next_ordinal=former.next_ordinal if former else 1,
@@ -189,11 +191,19 @@ def begin_host(work: UnitOfWork) -> None:
     work.add(record)
     work.update_session(live=state.live + 1, agents=max(1, state.agents))
     roster, callees = roster_of(state, profile, 0, ask.limits)
-    model, schema = profile.own_model(record.model), ask.delegation.schema
-    told = (model, ask.limits, schema, 0, roster)
-    given = (NULL, record.permissions, ask.labels, callees)
-    is_bound = bounds_questions(state.rules, profile, ask.own)
-    begin = Begin(raw, ask.prompt, *told, *given, rules=state.rules, bounds_questions=is_bound)
+    begin = Begin(
+        profile=raw,
+        prompt=ask.prompt,
+        model=profile.own_model(record.model),
+        limits=ask.limits,
+        schema=ask.delegation.schema,
+        roster=roster,
+        permissions=record.permissions,
+        labels=ask.labels,
+        callees=callees,
+        rules=state.rules,
+        bounds_questions=bounds_questions(state.rules, profile, ask.own),
+    )
     work.post(HOST, begin)
 
 
@@ -276,16 +286,16 @@ def _start_grace(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> None:
 def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
     host = work.record(HOST)
     return AskEnded(
-        ask.request_id,
-        outcome.kind,
-        outcome.value,
-        outcome.text,
-        outcome.detail,
-        minus(host.spent if host else ZERO, ask.before),
-        host.reserved if host else NOTHING,
-        outcome.by,
-        tuple(_undrained(work)) if work.state.live else (),
-        outcome.labels,
+        request_id=ask.request_id,
+        kind=outcome.kind,
+        value=outcome.value,
+        text=outcome.text,
+        detail=outcome.detail,
+        usage=minus(host.spent if host else ZERO, ask.before),
+        unsettled=host.reserved if host else NOTHING,
+        by=outcome.by,
+        in_doubt=tuple(_undrained(work)) if work.state.live else (),
+        labels=outcome.labels,
     )
 
 

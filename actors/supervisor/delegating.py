@@ -68,10 +68,10 @@ def _deny(work: UnitOfWork, ancestry: list[Record], request: Delegate, denial: D
     """End a delegation that does not begin. It uses up its ordinals too."""
     parent, first = ancestry[-1], ancestry[-1].next_ordinal
     end = DelegationEnded(
-        request.turn,
-        request.call,
-        denial.kind,
-        child_of(parent.address, first),
+        turn=request.turn,
+        call=request.call,
+        kind=denial.kind,
+        address=child_of(parent.address, first),
         detail=denial.detail,
         by=work.seq,
     )
@@ -99,12 +99,12 @@ def _take_slots(work: UnitOfWork, ancestry: list[Record], wanted: Wanted) -> Non
         profile, _ = wanted.profiles[0]
         schema, output_type = profile.schema, profile.output_type
     delegation = Delegation(
-        first,
-        request.turn,
-        request.call,
-        tuple(range(first, first + count)),
-        schema,
-        request,
+        key=first,
+        turn=request.turn,
+        call=request.call,
+        racers=tuple(range(first, first + count)),
+        schema=schema,
+        request=request,
         output_type=output_type,
         room=wanted.size,
         is_background=request.mode == "background",
@@ -161,7 +161,12 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profi
         ask_schema(work, parent, delegation, parent, "accept")
     for name in prepared:
         timeout = _timeout_ms(work, parent)
-        work.post(CONTEXT, MakeContext(parent, delegation.key, name, seq, timeout))
+        work.post(
+            CONTEXT,
+            MakeContext(
+                parent=parent, delegation=delegation.key, profile=name, request=seq, timeout_ms=timeout
+            ),
+        )
 
 
 def _prepared(request: Delegate, profiles: Profiles) -> tuple[str, ...]:
@@ -196,10 +201,15 @@ def ask_schema(
     """
     number, schema, timeout = work.state.next_check, delegation.schema, _timeout_ms(work, payer)
     key = work.begin_schema_check(schema, number, timeout) if task == "accept" else 0
-    check = Check(task, parent, delegation.key, key)
+    check = Check(task=task, parent=parent, delegation=delegation.key, schema=key)
     work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
     output_type = delegation.output_type if task == "report" else ""
-    work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout, output_type))
+    work.post(
+        SCHEMA,
+        CheckSchema(
+            check=number, task=task, schema=schema, value=value, timeout_ms=timeout, output_type=output_type
+        ),
+    )
 
 
 def _ask_input(
@@ -207,7 +217,7 @@ def _ask_input(
 ) -> None:
     """Ask the schema port to check the input of an agent with a contract."""
     number = work.state.next_check
-    check = Check("input", parent, delegation.key, 0)
+    check = Check(task="input", parent=parent, delegation=delegation.key)
     work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
     asked = CheckSchema(
         check=number,
@@ -280,14 +290,14 @@ def _child(
     if own.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", address), millis(own.deadline_s))
     return Record(
-        address,
-        ordinal,
-        delegation.key,
-        profile,
-        profile.model_below(parent.model),
-        narrow(above, own),
-        depth_of(address),
-        Budget(own.tokens, micro(own.cost_usd)),
+        address=address,
+        ordinal=ordinal,
+        delegation=delegation.key,
+        profile=profile,
+        model=profile.model_below(parent.model),
+        limits=narrow(above, own),
+        depth=depth_of(address),
+        budget=Budget(own.tokens, micro(own.cost_usd)),
         deadline_timer=timer,
         handed=handed_by(parent),
         labels=request.labels,

@@ -235,7 +235,8 @@ def end_delegation(
         labels = united(delegation.labels, *(one.labels for one in _racers(work, parent, delegation)))
     ask = work.state.ask
     if parent == CLIENT and ask is not None:
-        work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail, labels)))
+        outcome = AskOutcome(kind=kind, by=work.seq, value=value, text=text, detail=detail, labels=labels)
+        work.update_session(ask=replace(ask, outcome=outcome))
         return
     end = _ended(work, parent, delegation, kind, value, text, detail, labels, problems)
     ancestry = work.ancestry(parent)
@@ -293,20 +294,20 @@ def _ended(
     has_reasons = len(racers) > 1 and STATUS[kind] != "ok"
     used, unsettled = _spent_on(work, parent, delegation)
     return DelegationEnded(
-        delegation.turn,
-        delegation.call,
-        kind,
-        work.racer_address(parent, racers[0]),
-        value,
-        text,
-        detail,
-        used,
-        unsettled,
-        work.seq,
-        tuple(delegation.reasons.values()) if has_reasons else (),
-        delegation.room,
-        labels,
-        problems,
+        turn=delegation.turn,
+        call=delegation.call,
+        kind=kind,
+        address=work.racer_address(parent, racers[0]),
+        value=value,
+        text=text,
+        detail=detail,
+        usage=used,
+        unsettled=unsettled,
+        by=work.seq,
+        reasons=tuple(delegation.reasons.values()) if has_reasons else (),
+        room=delegation.room,
+        labels=labels,
+        problems=problems,
     )
 
 

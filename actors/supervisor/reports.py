@@ -28,7 +28,7 @@ _UNCHECKED = SchemaProblem("", "it could not be checked")
 def on_report(work: UnitOfWork, sender: str, report: ReportBack) -> None:
     """Queue a report for its judgement, or judge it late."""
     record = work.record(sender)
-    pending = Pending(sender, report.turn, report.call, report.value)
+    pending = Pending(address=sender, turn=report.turn, call=report.call, value=report.value)
     delegation = work.delegation_of(record) if record and record.is_running else None
     if delegation is None:
         judge_late(work, pending)
@@ -134,7 +134,9 @@ def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 def _reject(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
     number, first = _first_pending(delegation)
     problems = checked.problems or (_UNCHECKED,)
-    work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
+    work.post(
+        first.address, ReportJudged(turn=first.turn, call=first.call, verdict="invalid", problems=problems)
+    )
     delegation = replace(delegation, pending=delegation.pending.drop(number))
     work.put_delegation(parent, delegation)
     if delegation.pending.size:

@@ -85,7 +85,7 @@ def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> in
         talk(f"{wanted} has already been answered, has expired or is no longer wanted; nothing was changed")
     elif not was_live:
         session = safe_line(wanted.rpartition("#")[0])
-        talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
+        talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` continues it")
     return 0 if is_first else FAILED
 
 

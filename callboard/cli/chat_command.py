@@ -42,7 +42,7 @@ _LAG_S: Final = 0.04  # between two looks for new text
 _QUIET_LOOKS: Final = 12  # half a second without new text, after which the beginning of a word is shown
 _HELP: Final = (
     "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed\n"
-    "While agents work, each line that you type is told to the host."
+    "While agents work, each line that you type is a message to the host."
 )
 
 

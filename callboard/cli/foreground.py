@@ -271,7 +271,7 @@ class Interrupts:
     def how_to_go_on(self) -> str:
         """Return the line about the session that was left."""
         name = self.session.session_id
-        return f"left; session {name} is kept: callboard resume {name} MODULE:AGENT{log_flag()} goes on"
+        return f"left; session {name} is kept; callboard resume {name} MODULE:AGENT{log_flag()} continues it"
 
     def _leave(self, number: int) -> None:
         """End the process at once. The log stays a prefix of what happened, as after any crash."""

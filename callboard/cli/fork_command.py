@@ -266,7 +266,7 @@ async def _one_of_all(
 async def _last_outcome(session: Session) -> Outcome:
     """Wait for the asks that are posted again, and return the last outcome."""
     outcome = await session.outcome
-    while session.has_asks:
+    while session._has_asks:
         outcome = await session.outcome
     return outcome
 

@@ -114,7 +114,7 @@ class LiveTree:
         except Exception as error:  # a faulty drawing must not end the session it shows
             self._is_open = False
             self._view.stop()
-            talk(f"the tree cannot be drawn ({failure_text(error)}); the session goes on")
+            talk(f"the tree cannot be drawn ({failure_text(error)}); the session continues")
 
     def start(self) -> None:
         """Take the terminal. After `close`, this draws a new tree below the old one."""

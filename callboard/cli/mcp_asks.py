@@ -176,7 +176,7 @@ class Asks:
         if asked.done() and not asked.cancelled() and (question := asked.result()):
             offers = can_ask(ctx) and question.id not in self._put_off
             return question_for(question) if offers else self._needs_approval(question)
-        hint = "it goes on; call wait with this session_id"
+        hint = "it is still running; call wait with this session_id"
         return {"status": "running", "session_id": session.session_id, "hint": hint}
 
     def _needs_approval(self, question: Approval) -> Answer:

@@ -8,6 +8,7 @@ it (`functools.partial`), or it unpacks arguments, the schedule alone is told.
 """
 
 import ast
+import inspect
 import linecache
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -108,7 +109,11 @@ def _is_of(call: ast.Call, frame: FrameType, explored: Callable[..., object]) ->
     func = call.func
     if isinstance(func, ast.Attribute):
         return func.attr == _EXPLORE
-    return isinstance(func, ast.Name) and not _is_method(explored) and _value(frame, func.id) is explored
+    return (
+        isinstance(func, ast.Name)
+        and not _is_method(explored)
+        and _value(frame, func.id) is inspect.unwrap(explored)
+    )
 
 
 def _is_method(function: Callable[..., object]) -> bool:
@@ -116,12 +121,13 @@ def _is_method(function: Callable[..., object]) -> bool:
 
 
 def _value(frame: FrameType, name: str) -> object:
-    return frame.f_locals.get(name, frame.f_globals.get(name))
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    return inspect.unwrap(value) if callable(value) else value
 
 
 def _has_simulate(frame: FrameType, explored: Callable[..., object]) -> bool:
     """Return whether the name `simulate` is there and means ours, which stands beside `explore`."""
-    return _value(frame, _SIMULATE) is getattr(explored, "__globals__", {}).get(_SIMULATE)
+    return _value(frame, _SIMULATE) is getattr(inspect.unwrap(explored), "__globals__", {}).get(_SIMULATE)
 
 
 def _span(node: ast.Call) -> tuple[int | None, ...]:

@@ -365,6 +365,8 @@ def explore(
 
 
 def _caller() -> FrameType | None:
-    """Return the frame that called the function that calls this one."""
-    own = inspect.currentframe()
-    return own and own.f_back and own.f_back.f_back
+    """Return the innermost frame outside callboard."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("callboard."):
+        frame = frame.f_back
+    return frame

@@ -91,7 +91,7 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     said = (command.is_approved, command.note, command.by)
     always, values, reuses = command.is_always, command.values, command.reuses
     given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
-    return await session.approval_port.answer(command.seq, given)
+    return await session._approval_port.answer(command.seq, given)
 
 
 async def _cancel(runtime: Controlled, command: CancelAsk) -> str:

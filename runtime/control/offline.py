@@ -145,7 +145,7 @@ def _refuse_torn(session_id: str, events: Sequence[Event], now: int) -> None:
     except Diverged:
         raise
     except Exception as error:
-        raise MisuseError(f"session {session_id} cannot go on: {type(error).__name__}: {error}") from error
+        raise MisuseError(f"session {session_id} cannot continue: {type(error).__name__}: {error}") from error
     if not isinstance(recovered.posted[0].body, Resumed):
         raise MisuseError(
             f"session {session_id} ends inside a decision; resume it, and answer in the process that runs it"

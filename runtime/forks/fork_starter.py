@@ -139,7 +139,7 @@ class ForkStarter(ABC):
         self.writer.attach(name, 1, head)
         session = self._session(name, found, self._types_of(found), deps, scope)
         self.observer.recall(name, shared.events)
-        session.bound = bound
+        session._bound = bound
         board = self._connect(session, 1, found, deps, scope)
         self._play(session, board, found, shared, PastFork(playback, answered), recovered, stored=head)
         return session
@@ -157,7 +157,7 @@ class ForkStarter(ABC):
         """Continue a recovered fork, with its recorded answers before its ports. stored: see `restore`."""
         questions = self._questions(session, board, found)
         playback = play_back(session, board, recorded.events[-1].at, past.playback, questions)
-        session.remember(recorded, is_closing(recovered))
+        session._remember(recorded, is_closing(recovered))
         board.restore(recovered, stored)
         hold_open(board, past.answered, playback, {start.request.seq for start in recovered.starts})
         playback.schedule()

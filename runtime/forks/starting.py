@@ -62,10 +62,10 @@ def play_back(
     session: Session, board: Board, at: int, playback: Playback, questions: Questions
 ) -> LivePlayback:
     """Put the recorded answers before the ports of a fork. at: the time of its last event."""
-    live = LivePlayback(board, playback, VirtualClock(at), session.repost, session.runs_ask, questions)
+    live = LivePlayback(board, playback, VirtualClock(at), session._repost, session._runs_ask, questions)
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
-    session.expect(playback.asks_left)
+    session._expect(playback.asks_left)
     return live
 
 

@@ -47,7 +47,7 @@ def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
         return body, ()
     parts = encode(msgspec.structs.replace(message, **holed)).split(_PLACEHOLDER_BYTE)
     if len(parts) != len(large) + 1:
-        raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be told apart")
+        raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be distinguished")
     places = enumerate(zip(accumulate(map(len, parts)), map(bytes, large), strict=False))
     cuts = (Cut(end + holes * len(_HOLE), blob_digest(data), data) for holes, (end, data) in places)
     return _HOLE.join(parts), tuple(cuts)

@@ -35,7 +35,7 @@ from callboard.actors.protocol.plain_values import PlainValues
 SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
 """`open`: no ask is running. `unfinished`: an ask has no outcome. `closed`: nothing is left to do."""
 
-STATUSES: Final = ("open", "unfinished", "closed")
+STATUSES: Final[tuple[SessionStatus, ...]] = ("open", "unfinished", "closed")
 HIDDEN: Final = "hidden"
 """In place of a status: the session was deleted, and its forks still share its first events."""
 

@@ -70,7 +70,7 @@ def _report_type() -> OutputType:
     return replace(full, schema=to_json(short, what="The report's schema"))
 
 
-REPORT: Final = _report_type()
+REPORT: Final[Any] = _report_type()  # an output type of our own, for `output_schema`
 """`SpecialistResult` with a short schema, since every specialist sends it with each of its requests.
 
 It has no titles and no defaults, and does not say what a tool call looks like: the type checks that.

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.telemetry import Metric, Telemetry
 
 ResponseFormat: TypeAlias = Literal["concise", "standard", "detailed", "raw"]
@@ -41,7 +42,7 @@ class OutputError(msgspec.Struct, frozen=True):
     cause: BaseException | None = None
 
 
-class OutputRules(msgspec.Struct, frozen=True):
+class OutputRules(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """The rules by which the outputs of a tool are rendered, unless an output says otherwise.
 
     format, encoding: as of `ToolOutput`. show: names of metrics and metadata that a tool copies into its

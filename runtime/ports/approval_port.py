@@ -266,21 +266,21 @@ class ApprovalPort:
         body, seq = request.body, request.seq
         assert isinstance(body, RequestApproval)
         return Approval(
-            self._board.session_id,
-            request.sender,
-            body.profile,
-            body.tool,
-            body.effect,
-            body.arguments,
-            body.is_repeat,
-            seq,
-            digest,
-            expires_at(request),
-            body.round,
-            body.form,
-            self._board.deps.current,
-            lambda answer: self._settle(seq, digest, answer),
-            lambda: self._is_open(request),
+            session_id=self._board.session_id,
+            address=request.sender,
+            profile=body.profile,
+            tool=body.tool,
+            effect=body.effect,
+            _arguments=body.arguments,
+            is_repeat=body.is_repeat,
+            seq=seq,
+            digest=digest,
+            expires_at_ms=expires_at(request),
+            round=body.round,
+            _forms=body.form,
+            _object=self._board.deps.current,
+            _settle=lambda answer: self._settle(seq, digest, answer),
+            _is_open=lambda: self._is_open(request),
         )
 
     def _is_open(self, request: Event) -> bool:
@@ -313,7 +313,12 @@ class ApprovalPort:
             logger.error("asking for approval of %s failed\n%s", body.tool, told)
             why = f"asking for it failed with {type(error).__name__}"
             given = ApprovalGiven(
-                body.turn, body.call, "denied", why, is_repeat=body.is_repeat, round=body.round
+                turn=body.turn,
+                call=body.call,
+                verdict="denied",
+                note=why,
+                is_repeat=body.is_repeat,
+                round=body.round,
             )
             self._board.answer(request, Post(request.sender, given))
 
@@ -335,13 +340,13 @@ def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Reda
     if asked.round and answer.is_approved:
         values = checked_values(asked.form, answer.values)
     return ApprovalGiven(
-        asked.turn,
-        asked.call,
-        "approved" if answer.is_approved else "denied",
-        redactor.cut(clean_text(answer.note), NOTE_CHARS_MAX),
-        digest,
-        asked.is_repeat,
-        redactor.cut(clean_text(answer.by), BY_CHARS_MAX),
+        turn=asked.turn,
+        call=asked.call,
+        verdict="approved" if answer.is_approved else "denied",
+        note=redactor.cut(clean_text(answer.note), NOTE_CHARS_MAX),
+        digest=digest,
+        is_repeat=asked.is_repeat,
+        by=redactor.cut(clean_text(answer.by), BY_CHARS_MAX),
         is_always=answer.is_always and answer.is_approved,
         round=asked.round,
         values=values,

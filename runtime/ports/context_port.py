@@ -10,7 +10,7 @@ import contextvars
 import inspect
 import types
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
@@ -165,9 +165,17 @@ class ContextPort:
         self, request: Event, wanted: MakeContext, why: str = "", made: HandedHistory = NO_HISTORY
     ) -> None:
         """Answer a request. why: the reason of a failure."""
-        for_whom = (wanted.parent, wanted.delegation, wanted.profile)
-        status: Literal["ok", "failed"] = "failed" if why else "ok"
-        answer = ContextMade(*for_whom, status, made.note, why, made.messages, made.makers, made.repairs)
+        answer = ContextMade(
+            parent=wanted.parent,
+            delegation=wanted.delegation,
+            profile=wanted.profile,
+            status="failed" if why else "ok",
+            content=made.note,
+            detail=why,
+            history=made.messages,
+            makers=made.makers,
+            repairs=made.repairs,
+        )
         self._board.answer(request, Post(SUPERVISOR, answer))
 
 

@@ -93,7 +93,10 @@ class EffectQuestions(ApprovalPort):
         assert isinstance(call, CallTool)
         words = self._board.secrets.redactor.cut(clean_text(note), NOTE_CHARS_MAX)
         output = text_json(f"Not run: {words or 'a person refused this call'}")
-        self._board.answer(request, Post(request.sender, ToolReturned(call.turn, call.call, "error", output)))
+        self._board.answer(
+            request,
+            Post(request.sender, ToolReturned(turn=call.turn, call=call.call, status="error", output=output)),
+        )
 
     def _answered_alone(self, request: Event) -> bool:
         return False
@@ -105,21 +108,21 @@ class EffectQuestions(ApprovalPort):
         assert isinstance(state, AgentState)
         same = self._asked[seq].same
         return Approval(
-            self._board.session_id,
-            request.sender,
-            prefix_of(state).profile.name,
-            call.tool,
-            call.effect,
-            call.arguments,
-            False,
-            seq,
-            digest,
-            None,
-            0,
-            NULL,
-            self._board.deps.current,
-            lambda answer: self._settle(seq, digest, answer),
-            lambda: self._is_open(request),
+            session_id=self._board.session_id,
+            address=request.sender,
+            profile=prefix_of(state).profile.name,
+            tool=call.tool,
+            effect=call.effect,
+            _arguments=call.arguments,
+            is_repeat=False,
+            seq=seq,
+            digest=digest,
+            expires_at_ms=None,
+            round=0,
+            _forms=NULL,
+            _object=self._board.deps.current,
+            _settle=lambda answer: self._settle(seq, digest, answer),
+            _is_open=lambda: self._is_open(request),
             is_fork=True,
             same=same.seq if same else 0,
         )

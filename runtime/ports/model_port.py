@@ -283,7 +283,14 @@ class ModelPort:
         model = "" if answer.model == asked.name else self._short(answer.model)
         sent = self._sent(answer)
         made = ModelReplied(
-            wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model, sent=sent
+            turn=wish.turn,
+            attempt=wish.attempt,
+            status="ok",
+            content=content,
+            stop_reason=reason,
+            usage=answer.usage,
+            model=model,
+            sent=sent,
         )
         if answer.origin is None or answer.origin == asked.made_by:
             return made

@@ -202,7 +202,14 @@ class ToolPort:
         if goes_on is not None and call.effect != "read":
             self._fresh.add(goes_on)
         status, output = outcome.status, outcome.output
-        returned = ToolReturned(call.turn, call.call, status, output, outcome.trace, asked=outcome.asked)
+        returned = ToolReturned(
+            turn=call.turn,
+            call=call.call,
+            status=status,
+            output=output,
+            trace=outcome.trace,
+            asked=outcome.asked,
+        )
         if ctx is not None and ctx.is_used:
             returned = with_use(returned, ctx)
         if outcome.telemetry is not None or call.cache is not None:

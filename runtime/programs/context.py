@@ -2,9 +2,20 @@
 
 import asyncio
 import datetime
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    overload,
+)
 
 import msgspec
 
@@ -20,15 +31,27 @@ from callboard.runtime.programs.run import ProgramRun, RunsBefore
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
+from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.shared_state import is_key_name
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
+    from callboard.runtime.agent_types import OtherSchema
     from callboard.runtime.models.fallback import ModelChoice
 
 T = TypeVar("T")
 R = TypeVar("R")
+P = ParamSpec("P")
+
+_TakesContext: TypeAlias = (
+    Callable[Concatenate[Any, ToolContext[Any], ...], R]
+    | Callable[Concatenate[Any, Any, ToolContext[Any], ...], R]
+    | Callable[Concatenate[Any, Any, Any, ToolContext[Any], ...], R]
+    | Callable[Concatenate[Any, Any, Any, Any, ToolContext[Any], ...], R]
+    | Callable[Concatenate[Any, Any, Any, Any, Any, ToolContext[Any], ...], R]
+)
+"""A function with a tool's context behind other parameters, which no type can name one by one."""
 
 _SECOND_MS: Final = 1_000
 
@@ -110,7 +133,12 @@ class ProgramContext:
 
     @overload
     async def delegate(
-        self, agent: Agent | Sequence[Agent], prompt: Prompt, *, schema: object, copies: int = 1
+        self,
+        agent: Agent | Sequence[Agent],
+        prompt: Prompt,
+        *,
+        schema: "OtherSchema",
+        copies: int = 1,
     ) -> Any: ...
 
     async def delegate(
@@ -135,23 +163,52 @@ class ProgramContext:
         return delegated_value(f"the delegation to {', '.join(names)}", kind, answer)
 
     @overload
-    async def call(self, tool: FunctionTool[..., Coroutine[Any, Any, R]], /, **arguments: object) -> R: ...
+    async def call(
+        self, tool: FunctionTool[P, Coroutine[Any, Any, R]], /, *args: P.args, **arguments: P.kwargs
+    ) -> R: ...
 
     @overload
-    async def call(self, tool: FunctionTool[..., R], /, **arguments: object) -> R: ...
+    async def call(self, tool: FunctionTool[P, R], /, *args: P.args, **arguments: P.kwargs) -> R: ...
+
+    @overload
+    async def call(
+        self,
+        tool: FunctionTool[Concatenate[ToolContext[Any], P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **arguments: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def call(
+        self,
+        tool: FunctionTool[Concatenate[ToolContext[Any], P], R],
+        /,
+        *args: P.args,
+        **arguments: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def call(self, tool: _TakesContext[Coroutine[Any, Any, R]], /, **arguments: object) -> R: ...
+
+    @overload
+    async def call(self, tool: _TakesContext[R], /, **arguments: object) -> R: ...
 
     @overload
     async def call(self, tool: str, /, **arguments: object) -> object: ...
 
     # No overload takes a `Tool`: mypy would find two for a function with a ToolContext, and take neither.
-    async def call(self, tool: Tool | str, /, **arguments: object) -> object:
+    async def call(self, tool: Any, /, *args: object, **arguments: object) -> object:
         """Call one of the program's tools, and return its result, of the type that its function returns.
 
         tool: made by `@tool`, or the name of any tool, as of a tool of an MCP server, whose result is text.
-        arguments: by their names, without the tool's context.
+        arguments: by their names, without the tool's context; a type checker compares them with the
+        function's, unless it takes a context behind other parameters.
         Raises CallFailed, Interrupted for a call whose effect is unknown, NotApproved; MisuseError for a tool
         that the program does not list.
         """
+        if args:
+            raise MisuseError(f"give the arguments of {tool!r} by their names, as in `call(tool, path=...)`")
         found = self._known_tool(tool)
         answer = await self._ask(found if isinstance(found, str) else found.name, arguments)
         return tool_value(found, answer)
@@ -168,7 +225,12 @@ class ProgramContext:
 
     @overload
     async def ask_model(
-        self, prompt: Prompt, *, schema: object, system: str = "", model: "ModelChoice | str" = ""
+        self,
+        prompt: Prompt,
+        *,
+        schema: "OtherSchema",
+        system: str = "",
+        model: "ModelChoice | str" = "",
     ) -> Any: ...
 
     async def ask_model(

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -14,6 +14,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.agent import Agent
 from callboard.runtime.agent_fields import OnBroken, model_of
+from callboard.runtime.agent_types import Out_co
 from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.programs.asks import text_of_blocks
@@ -25,8 +26,12 @@ from callboard.runtime.tools.docstrings import described
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from callboard.runtime.agent_types import OutputSchema, Untyped
+
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
 
 
 class _AgentOptions(TypedDict, total=False):
@@ -43,12 +48,11 @@ class _AgentOptions(TypedDict, total=False):
 class ProgramOptions(_AgentOptions, total=False):
     """The options of `@program` beside a name and a description; `program` describes each."""
 
-    schema: object
     model: ModelChoice | str | None
     models: Sequence[ModelChoice | str]
 
 
-class Program(Agent, Generic[R_co]):
+class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
     """An agent that is a program; `@program` creates it. Calling it calls the function.
 
     default_model: of its questions and of its agents; None for the one that it inherits.
@@ -64,7 +68,7 @@ class Program(Agent, Generic[R_co]):
         name: str,
         *,
         description: str = "",
-        schema: object = None,
+        schema: "OutputSchema[Out_co]" = None,
         model: ModelChoice | str | None = None,
         models: Sequence[ModelChoice | str] = (),
         **options: Unpack[_AgentOptions],
@@ -133,27 +137,52 @@ class Program(Agent, Generic[R_co]):
         return agent
 
 
+_Function: TypeAlias = Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]
+
+
 @overload
-def program(function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]], /) -> Program[R]: ...
+def program(function: _Function[R], /) -> Program[R]: ...
 
 
 @overload
 def program(
     *,
+    schema: type[T],
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ProgramOptions],
-) -> Callable[[Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]], Program[R]]: ...
+) -> Callable[[_Function[T]], Program[T, T]]: ...
+
+
+@overload
+def program(
+    *,
+    schema: Mapping[str, object] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ProgramOptions],
+) -> Callable[[_Function[R]], Program[R]]: ...
+
+
+@overload
+def program(
+    *,
+    schema: "Untyped",
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[ProgramOptions],
+) -> Callable[[_Function[Any]], Program[Any, Any]]: ...
 
 
 def program(
-    function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]] | None = None,
+    function: _Function[Any] | None = None,
     /,
     *,
+    schema: Any = None,
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ProgramOptions],
-) -> Program[R] | Callable[[Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]], Program[R]]:
+) -> Program[Any, Any] | Callable[[_Function[Any]], Program[Any, Any]]:
     """Turn an async function of a context and a prompt into an agent, a host or a sub-agent.
 
     The function asks for work by its context, with all of asyncio that needs no I/O, and returns a text or
@@ -176,10 +205,10 @@ def program(
     ('shout', 'Write a text in capitals.')
     """
 
-    def make(function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]) -> Program[R]:
+    def make(function: _Function[Any]) -> Program[Any, Any]:
         called = str(name or getattr(function, "__name__", ""))
         told = described(function.__doc__).summary if description is None else description
-        return Program(function, called, description=told, **options)
+        return Program(function, called, description=told, schema=schema, **options)
 
     return make if function is None else make(function)
 

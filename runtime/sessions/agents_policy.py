@@ -25,7 +25,7 @@ def refuse_changes(session_id: str, found: tuple[str, ...]) -> AgentsChanged:
     return AgentsChanged(
         f"session {session_id} was recorded with other agents: {'; '.join(found)}. Resume it with those, "
         'set Runtime(on_agents_changed="next_ask") to end the running ask with those first, or pass '
-        "accept_changes=True (--accept-changes) to go on with these, which is recorded",
+        "accept_changes=True (--accept-changes) to continue with these, which is recorded",
         found,
     )
 

@@ -356,7 +356,7 @@ class Board:
             why = failure_text(error)
             failure = SessionFailed(
                 f"session {self.session_id} can go no further in this process ({why}); "
-                f"what is in the log stays: go on with `callboard resume {self.session_id}` or "
+                f"the events in the log are kept: continue with `callboard resume {self.session_id}` or "
                 "`Runtime.resume`"
             )
             failure.__cause__ = error

@@ -1,24 +1,28 @@
 """The options that `ask` and `run` share, for the overloads that type their outcomes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict, cast
+from typing import Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.sessions.session_files import FilesChoice
 from callboard.runtime.sessions.session_memory import MemoryChoice
 
+Deps = TypeVar("Deps")
+
+JsonSchema: TypeAlias = Mapping[str, object]
+
 OnCancel: TypeAlias = Literal["cancel", "detach"]
 """The effect on an ask when its caller is cancelled: `cancel` ends it too, `detach` lets it go on."""
 
 
-class AskOptions(TypedDict, total=False):
-    """The options of `Session.ask`, apart from `output_schema`."""
+class AskOptions(TypedDict, Generic[Deps], total=False):
+    """The options of `Session.ask`, apart from `output_schema`. Deps: the type that its tools read."""
 
     limits: Limits | None
     request_id: str | None
     on_cancel: OnCancel
-    deps: object
+    deps: Deps | None
     labels: Sequence[str]
 
 
@@ -34,16 +38,16 @@ class OpenOptions(TypedDict, total=False):
     permissions: Bundle | None
 
 
-class RunOptions(AskOptions, OpenOptions, total=False):
+class RunOptions(AskOptions[Deps], OpenOptions, Generic[Deps], total=False):
     """The options of `Runtime.run` and `run_sync`, apart from `output_schema`."""
 
 
-def split(options: RunOptions) -> tuple[OpenOptions, AskOptions]:
+def split(options: RunOptions[Deps]) -> tuple[OpenOptions, AskOptions[Deps]]:
     """Return the options of `run` for `open`, which takes the limits, and for `ask`."""
     new = cast(
         "OpenOptions", {name: value for name, value in options.items() if name in OpenOptions.__annotations__}
     )
-    ask = cast("AskOptions", {name: value for name, value in options.items() if name not in new})
+    ask = cast("AskOptions[Deps]", {name: value for name, value in options.items() if name not in new})
     if (limits := limits_of_ask(new.get("limits"))) is not None:
         ask["limits"] = limits
     return new, ask

@@ -130,7 +130,7 @@ class Callers:
 def detached(session_id: str) -> SessionDetached:
     """Return the error for callers of a session that its process has left."""
     return SessionDetached(
-        f"this process has left session {session_id}; nothing is lost: go on with "
+        f"this process has left session {session_id}; nothing is lost: continue with "
         f"`await runtime.resume({session_id!r}, agent)` or `callboard resume {session_id}`"
     )
 

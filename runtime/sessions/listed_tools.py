@@ -31,7 +31,7 @@ class ListedTools:
         known: the names of the tools that it listed before. now: the tools that it lists.
         """
         with contextlib.suppress(CallboardError):  # the session has ended: nothing to tell
-            self._session.check_open()
+            self._session._check_open()
             for name, agent in self._agents.items():
                 if source in agent.sources:
                     self._change(name, source.label, known, now)

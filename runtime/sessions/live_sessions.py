@@ -47,21 +47,21 @@ class LiveSessions:
     def of(self, life: object) -> list[Session]:
         """Return the sessions of the runtime with this life, sleeping ones too."""
         everywhere = (*self._sessions.values(), *self._asleep.values())
-        return [session for session in everywhere if session.life is life]
+        return [session for session in everywhere if session._life is life]
 
     def find(self, session_id: str, life: object) -> Session | None:
         """Return a session that lives or sleeps in the runtime with this life; None for a failed one."""
         found = self._sessions.get(session_id) or self._asleep.get(session_id)
-        return found if found is not None and found.life is life and not found.has_failed else None
+        return found if found is not None and found._life is life and not found._has_failed else None
 
     def add(self, session: Session, on_leave: Callable[[], object] = lambda: None) -> None:
         """Give a session its place, until it is released. on_leave: called then, and when it falls asleep."""
         name = session.session_id
         self._sessions[name] = session
         self._asleep.pop(name, None)
-        session.on_release = partial(self._release, name, session, on_leave)
-        session.on_goes_on = partial(self.goes_on, name)
-        session.on_sleep = partial(self._to_sleep, name, session, on_leave)
+        session._on_release = partial(self._release, name, session, on_leave)
+        session._on_goes_on = partial(self.goes_on, name)
+        session._on_sleep = partial(self._to_sleep, name, session, on_leave)
 
     def _release(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
         on_leave()
@@ -113,7 +113,7 @@ class LiveSessions:
         steal: True replaces a live one too. Raises SessionBusy.
         """
         holder = self._sessions.get(session_id)
-        is_held = holder is not None and not holder.has_failed and not steal
+        is_held = holder is not None and not holder._has_failed and not steal
         if is_held or session_id in self._claimed:
             raise SessionBusy(
                 f"session {session_id} runs in this process; use the Session that `open` or `resume` "

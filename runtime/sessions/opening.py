@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.limits import Limits
+from callboard.runtime.agent_types import Deps_contra, Out_co
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_files import FilesChoice
 from callboard.runtime.sessions.session_memory import MemoryChoice
@@ -26,21 +27,25 @@ class NewSession(NamedTuple):
     permissions: Bundle | None = None
 
 
-class Opening(AbstractAsyncContextManager[Session], Awaitable[Session]):
+class Opening(
+    AbstractAsyncContextManager[Session[Deps_contra, Out_co]],
+    Awaitable[Session[Deps_contra, Out_co]],
+    Generic[Deps_contra, Out_co],
+):
     """The result of `Runtime.open`, `resume` and `reopen`. Nothing happens before it is awaited or entered.
 
     session = await runtime.open(host)
     async with runtime.open(host) as session: ...
     """
 
-    def __init__(self, opens: Callable[[], Coroutine[Any, Any, Session]]) -> None:
+    def __init__(self, opens: Callable[[], Coroutine[Any, Any, Session[Any, Any]]]) -> None:
         self._opens = opens
-        self._session: Session | None = None
+        self._session: Session[Any, Any] | None = None
 
-    def __await__(self) -> Generator[Any, Any, Session]:
+    def __await__(self) -> Generator[Any, Any, Session[Deps_contra, Out_co]]:
         return self._opens().__await__()
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> Session[Deps_contra, Out_co]:
         self._session = await self._opens()
         return self._session
 

@@ -60,4 +60,4 @@ class Remover:
                     return
                 await asyncio.sleep(max(REST_S_MIN, (monotonic_ms() - begun) / 1_000))
         except Exception:
-            logger.exception("removing deleted sessions failed; the next start goes on with it")
+            logger.exception("removing deleted sessions failed; the next start continues")

@@ -1,10 +1,10 @@
 """A session: one conversation with a host agent, one stream in the log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionClosed, TellEnded
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
@@ -12,6 +12,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name, limits_of, refuse_unpriced
+from callboard.runtime.agent_types import Deps_contra, Out_co
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.contracts import Prompt
@@ -20,7 +21,7 @@ from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.call_options import AskOptions, OnCancel
+from callboard.runtime.sessions.call_options import AskOptions, JsonSchema, OnCancel
 from callboard.runtime.sessions.detaching import (
     Callers,
     ProcessLife,
@@ -39,13 +40,16 @@ from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, check_after
 
+if TYPE_CHECKING:
+    from callboard.runtime.agent_types import Untyped
+
 T = TypeVar("T")
 
 
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(SessionTells, SessionApprovals, SessionInputs):
+class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra, Out_co]):
     """A running session. `Runtime.open` creates it; use it only on the event loop that created it.
 
     async with runtime.open(host) as session: ...
@@ -64,18 +68,18 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
     ) -> None:
         super().__init__(session_id, rest, life)
         self._secrets = secrets
-        self.types = types
+        self._types = types
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
-        self._callers = Callers(self.life, self._cancel_unwanted)
+        self._callers = Callers(self._life, self._cancel_unwanted)
         self._outcomes = Outcomes(session_id, types)
         self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
 
-    def connect(self, parts: LiveParts) -> None:
+    def _connect(self, parts: LiveParts) -> None:
         """Take live parts, when the session begins or wakes."""
-        super().connect(parts)
+        super()._connect(parts)
         parts.board.on_client = self._on_client
         self._note_idle()
 
@@ -86,11 +90,11 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
     @property
     def activity(self) -> Literal["running", "idle", "asleep", "failed"]:
         """Return whether an ask runs, none runs, the session sleeps, or it has failed in this process."""
-        if self.is_asleep or self.has_failed:
-            return "asleep" if self.is_asleep else "failed"
+        if self._is_asleep or self._has_failed:
+            return "asleep" if self._is_asleep else "failed"
         return "running" if self._running else "idle"
 
-    def open_requests(self) -> Iterator[str]:
+    def _open_requests(self) -> Iterator[str]:
         """Yield the port of each request that has no answer yet."""
         opened = self._live.board.gate.open.values() if self._live else ()
         return (one.event.recipient for one in opened)
@@ -101,27 +105,28 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
 
         That event may not be on disk yet.
         """
-        return (self._live.board.gate.shared if self._live else self.slept.shared).values()
+        return (self._live.board.gate.shared if self._live else self._slept.shared).values()
 
     # --- asking -------------------------------------------------------------------
 
     @overload
     async def ask(
-        self, prompt: Prompt, *, output_schema: type[T], **options: Unpack[AskOptions]
+        self, prompt: Prompt, *, output_schema: type[T], **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome[T]: ...
 
     @overload
     async def ask(
-        self,
-        prompt: Prompt,
-        *,
-        output_schema: Mapping[str, object] | None = None,
-        **options: Unpack[AskOptions],
+        self, prompt: Prompt, *, output_schema: None = None, **options: Unpack[AskOptions[Deps_contra]]
+    ) -> Outcome[Out_co]: ...
+
+    @overload
+    async def ask(
+        self, prompt: Prompt, *, output_schema: JsonSchema | None, **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome: ...
 
     @overload
     async def ask(
-        self, prompt: Prompt, *, output_schema: object, **options: Unpack[AskOptions]
+        self, prompt: Prompt, *, output_schema: "Untyped", **options: Unpack[AskOptions[Deps_contra]]
     ) -> Outcome[Any]: ...
 
     async def ask(
@@ -132,7 +137,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         limits: Limits | None = None,
         request_id: str | None = None,
         on_cancel: OnCancel = "cancel",
-        deps: object = None,
+        deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> Outcome[Any]:
         """Give the host a prompt, and wait for the outcome, which is durable by then.
@@ -151,7 +156,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         type, MisuseError on another event loop,
         SessionFailed if the log cannot be written.
         """
-        self.check_loop()
+        self._check_loop()
         refuse_on_cancel(on_cancel)
         name = await self._begin(prompt, output_schema, limits, request_id, deps, labels)
         if name in self._outcomes:
@@ -165,7 +170,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         output_schema: object = None,
         limits: Limits | None = None,
         request_id: str | None = None,
-        deps: object = None,
+        deps: Deps_contra | None = None,
         labels: Sequence[str] = (),
     ) -> str:
         """Begin an ask and return its request id once it is durable. Its outcome: `await session.outcome`.
@@ -173,7 +178,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         For a web handler that answers at once. No caller waits for this ask, so none can cancel it by
         leaving. Parameters and errors are those of `ask`.
         """
-        self.check_loop()
+        self._check_loop()
         name = await self._begin(prompt, output_schema, limits, request_id, deps, labels)
         async with self._in_use() as live:
             await live.board.durable()
@@ -192,11 +197,11 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         request_id = checked_name("request_id", request_id or "")
         self._secrets.refuse_in("request_id", request_id)
         kind = output_type(output)
-        await self._accept(self.types.of_ask(kind).schema)
-        self.types.learn(kind)
+        await self._accept(self._types.of_ask(kind).schema)
+        self._types.learn(kind)
         if request_id in self._outcomes:
             return request_id
-        self.stay()
+        self._stay()
         await self._awake()
         if request_id and request_id == self._running:
             return request_id
@@ -204,20 +209,20 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         bounds = limits_of(limits)
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
-        content = self.types.prompt_of_ask(prompt)
+        content = self._types.prompt_of_ask(prompt)
         said = (content, kind.schema, bounds, kind.name)
         body = Ask(name, *said, self._board.deps.take(deps), labels_of(labels))
-        self._asking = self.types.of_ask(kind)
+        self._asking = self._types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._board.submit_for_client(body)
         return name
 
-    def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
+    def _remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
         for ended in recorded.ended.values():
             self._outcomes.add(*ended)
-        self.remember_tells(recorded.tells)
+        self._remember_tells(recorded.tells)
         self._board.delegations = recorded.reader.delegations
         self._asking, self._running = recorded.reader.running, recorded.running
         if recorded.last and not recorded.running:
@@ -238,7 +243,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
             self._last = self._loop.create_future()  # of the ask that is posted again next
         return asyncio.shield(self._last)
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed, Diverged."""
         if (error := self._error or self._diverged) is not None:
             raise error
@@ -251,7 +256,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
             )
 
     def _check_usable(self) -> None:
-        self.check_open()
+        self._check_open()
         if self._running:
             raise SessionBusy(
                 f"session {self.session_id} is working on another ask; "
@@ -260,7 +265,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
 
     def _cancel_unwanted(self, request_id: str) -> None:
         """Cancel the ask whose caller was cancelled, if it still runs."""
-        if request_id == self._running and not self.has_failed and self._detaching is None:
+        if request_id == self._running and not self._has_failed and self._detaching is None:
             self._board.submit_for_client(Cancel("the caller was cancelled"))
 
     async def cancel(self, reason: str = "") -> Outcome | None:
@@ -268,9 +273,9 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
 
         Raises MisuseError on another event loop than the session's.
         """
-        self.check_loop()
+        self._check_loop()
         await self._take_up_to_end()
-        if not self._running or self.has_failed or self._detaching is not None:
+        if not self._running or self._has_failed or self._detaching is not None:
             return None
         outcome = self.outcome
         self._board.submit_for_client(Cancel(clean_text(reason)))
@@ -314,9 +319,9 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         an event of this session, or an `of` that is not an address; reading it raises SessionFailed if the
         session fails.
         """
-        self.check_loop()
+        self._check_loop()
         check_after(self.session_id, after, self._seq)
-        return SessionStream(self._hub_in_use, after, choice_of(of), self.life)
+        return SessionStream(self._hub_in_use, after, choice_of(of), self._life)
 
     def text(self, *, of: str | None = None) -> AsyncIterator[TextDelta | TextReset]:
         """Yield the text and reset items of `stream` from now on. If a reader is too slow, it ends early."""
@@ -332,7 +337,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
                 if isinstance(item, kinds):
                     yield item
 
-    def on_approval(self, question: Approval) -> None:
+    def _on_approval(self, question: Approval) -> None:
         """Show the question about a call that waits for a person."""
         self._asked = [one for one in self._asked if one.is_open] + [question]
         for take in self._questions:
@@ -359,7 +364,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs):
         take, end = queue.put_nowait, partial(queue.put_nowait, None)
         feed.append(take)
         self._ends.append(end)
-        if self._is_over or self.has_failed:
+        if self._is_over or self._has_failed:
             end()
         try:
             yield queue

@@ -34,8 +34,8 @@ class SessionApprovals(SessionSleep):
         Returns once the change is durable. Raises UnknownName for an agent that is not there, or a tool that
         it does not know, MisuseError for two tools of one name, SessionEnded after the end.
         """
-        self.check_loop()
-        self.check_open()
+        self._check_loop()
+        self._check_open()
         async with self._in_use() as live:
             name = agent if isinstance(agent, str) else agent.name
             profile = _profile_at(live.board, address) if address else ""
@@ -65,26 +65,26 @@ class SessionApprovals(SessionSleep):
         process or an earlier one, has expired or is no longer wanted. The parameters are those of
         `Approval.approve`. Raises UnknownName if this event asks for no approval.
         """
-        self.check_loop()
+        self._check_loop()
         async with self._in_use() as live:
             answer = ApprovalAnswer(True, note, by, arguments, always, values, labels=labels)
             return await live.approvals.answer(seq, answer)
 
-    async def reuse(self, seq: int, *, by: str = "") -> bool:
+    async def _reuse(self, seq: int, *, by: str = "") -> bool:
         """Give the call of a fork with this seq its recorded result, as `Approval.reuse` does."""
-        self.check_loop()
+        self._check_loop()
         async with self._in_use() as live:
             return await live.approvals.answer(seq, ApprovalAnswer(True, by=by, reuses=True))
 
     async def deny(self, seq: int, note: str = "", *, by: str = "") -> bool:
         """Refuse the call whose `Approval` has this seq, as `approve` lets it run."""
-        self.check_loop()
+        self._check_loop()
         async with self._in_use() as live:
             return await live.approvals.answer(seq, ApprovalAnswer(False, note, by))
 
     def permissions(self) -> tuple[Permission, ...]:
         """Return the permissions that `always` gave and that hold; each with its seq, profile and tool."""
-        return self._live.approvals.permissions if self._live else self.slept.permissions
+        return self._live.approvals.permissions if self._live else self._slept.permissions
 
     async def revoke(self, permission: int, *, by: str = "") -> bool:
         """End the permission with this seq. Return False if it does not hold.
@@ -92,10 +92,10 @@ class SessionApprovals(SessionSleep):
         Returns once that is durable. Calls that were approved before keep their approval. Raises SessionEnded
         after the end.
         """
-        self.check_loop()
+        self._check_loop()
         if permission not in [one.seq for one in self.permissions()]:
             return False
-        self.check_open()
+        self._check_open()
         async with self._in_use() as live:
             name = live.board.secrets.redactor.cut(clean_text(by), BY_CHARS_MAX)
             live.board.submit_for_client(RevokePermission(permission, name))

@@ -14,29 +14,29 @@ from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 class SessionInputs(SessionLife):
     """The part of a session that posts the recorded inputs of a fork."""
 
-    types: SessionTypes
+    _types: SessionTypes
     _asking: TypeName  # the type of the running ask's report
     _asks_left: Callable[[], int] = staticmethod(lambda: 0)
 
-    def expect(self, asks_left: Callable[[], int]) -> None:
+    def _expect(self, asks_left: Callable[[], int]) -> None:
         """Expect asks that are posted again, in a fork. asks_left: returns their number."""
         self._asks_left = asks_left
 
     @property
-    def has_asks(self) -> bool:
+    def _has_asks(self) -> bool:
         """Return True while an ask runs or is still to be posted again."""
         return bool(self._running or self._asks_left())
 
-    def runs_ask(self) -> bool:
+    def _runs_ask(self) -> bool:
         """Return True while an ask runs, until its outcome is given."""
         return bool(self._running)
 
-    def repost(self, event: Event) -> None:
+    def _repost(self, event: Event) -> None:
         """Post an input that the client gave to the session that was forked."""
         body: Any = event.body
         if isinstance(body, Ask):
             kind = TypeName(body.output_type, body.schema)
-            self._asking = kind if body.schema != NULL else self.types.of_ask(output_type(None))
+            self._asking = kind if body.schema != NULL else self._types.of_ask(output_type(None))
             if self._last.done():
                 self._last = self._loop.create_future()
             self._running = body.request_id

@@ -31,8 +31,8 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
     def __init__(self, session_id: str, rest: Rest, life: ProcessLife) -> None:
         super().__init__(session_id, rest)
-        self.life = life
-        self.on_release: Callable[[], object] = lambda: None
+        self._life = life
+        self._on_release: Callable[[], object] = lambda: None
         self._running = ""  # request id of the running ask
         self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
         self._closed: asyncio.Future[Head] = self._loop.create_future()
@@ -42,20 +42,20 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         self._is_closing = False
         self._is_over = False
         self._ends: list[Callable[[], None]] = []
-        self.on_diverged: OnDiverged = "wait"
-        self.on_waits: Callable[[Diverged], Awaitable[object]]
-        self.on_goes_on: Callable[[], Awaitable[object]]
+        self._when_diverged: OnDiverged = "wait"
+        self._on_waits: Callable[[Diverged], Awaitable[object]]
+        self._on_goes_on: Callable[[], Awaitable[object]]
         self._diverged: Diverged | None = None
         self._writes: Grace | None = None
 
-    def connect(self, parts: LiveParts) -> None:
+    def _connect(self, parts: LiveParts) -> None:
         """Take live parts, when the session begins or wakes."""
-        super().connect(parts)
+        super()._connect(parts)
         self._ends.append(parts.hub.end)
         parts.board.on_failure = self._on_failure
         parts.board.on_cut_off = self._on_cut_off
         parts.board.on_diverged = self._on_diverged
-        if self.on_diverged == "hold":
+        if self._when_diverged == "hold":
             parts.board.admits = lambda start: False
 
     def _let_go(self, live: LiveParts) -> None:
@@ -64,7 +64,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
     def _may_sleep(self) -> bool:
         is_ending = self._is_over or self._is_closing or self._closing is not None or self._lingering
-        return not (self._running or is_ending or self._detaching is not None or self.has_failed)
+        return not (self._running or is_ending or self._detaching is not None or self._has_failed)
 
     async def __aenter__(self) -> Self:
         """Return the session."""
@@ -73,11 +73,11 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._is_over or self._diverged is not None:
             return
-        if kind is None or self.has_failed:
+        if kind is None or self._has_failed:
             await self.close()
         else:
             # By now a process that ends has cancelled its tasks and has not closed its runtime yet.
-            self._lingering = self._loop.call_later(self.life.cancel_delay_s, self._close_unwanted)
+            self._lingering = self._loop.call_later(self._life.cancel_delay_s, self._close_unwanted)
 
     async def close(self) -> Head:
         """End the session, its running ask first, and return the final head. May be called twice.
@@ -85,8 +85,8 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         Raises SessionDetached if this process has left the session, MisuseError on another event loop than
         the session's.
         """
-        self.check_loop()
-        self.stay()
+        self._check_loop()
+        self._stay()
         await self._take_up_to_end()
         if self._detaching is not None:
             raise detached(self.session_id)
@@ -102,10 +102,10 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
             self._closing = None  # it sleeps on; a later call tries again
             raise
         # A caller that is cancelled while it waits for the end must not leave the session open.
-        if not self.has_failed and not self._is_closing:
+        if not self._has_failed and not self._is_closing:
             self._is_closing = True
             self._board.submit_for_client(Close())
-        if self.has_failed:
+        if self._has_failed:
             self._end_at(Head(0, b""))
         try:
             return await self._closed
@@ -122,9 +122,9 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
             if self._live:
                 await self._live.board.aclose(patience_s)
         finally:
-            self.on_release()
+            self._on_release()
 
-    def stay(self) -> None:
+    def _stay(self) -> None:
         """Keep a session open that an exception would close soon."""
         if self._lingering is not None:
             self._lingering.cancel()
@@ -133,7 +133,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
     def _close_unwanted(self) -> None:
         """Close the session that an exception has left, unless its process ends as well."""
         self._lingering = None
-        if not self.life.is_ending and not self._is_over and self._closing is None:
+        if not self._life.is_ending and not self._is_over and self._closing is None:
             self._closing = self._loop.create_task(self._close())
             self._closing.add_done_callback(lambda task: task.cancelled() or task.exception())
 
@@ -146,12 +146,12 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
         Raises MisuseError on another event loop than the session's.
         """
-        self.check_loop()
-        return await self.detach_within(Grace(seconds("grace_s", grace_s)))
+        self._check_loop()
+        return await self._detach_within(Grace(seconds("grace_s", grace_s)))
 
-    async def detach_within(self, grace: Grace) -> Head:
+    async def _detach_within(self, grace: Grace) -> Head:
         """Detach as `detach` does. grace: shared with other sessions."""
-        self.stay()
+        self._stay()
         if self._closing is not None and (self._is_over or not self._running):
             return await asyncio.shield(self._closing)
         if self._detaching is None:
@@ -166,7 +166,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         """Detach the session, in a task of its own."""
         await self._settled()
         try:
-            return await detach(self._live.board, grace, self._writes) if self._live else self.slept.head
+            return await detach(self._live.board, grace, self._writes) if self._live else self._slept.head
         finally:
             try:
                 await self._leave(CUT_OFF_S)
@@ -177,9 +177,9 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
 
     def _on_diverged(self, address: str, why: str) -> bool:
         """Detach, since a program does otherwise than recorded. Return False if it is to end as `crashed`."""
-        if self.on_diverged == "crash":
+        if self._when_diverged == "crash":
             return False
-        if self.on_diverged == "wait" and self._detaching is None and not self._is_closing:
+        if self._when_diverged == "wait" and self._detaching is None and not self._is_closing:
             self._diverged = self._board.waits = waits(self.session_id, address, why)
             self._writes = Grace(None)
             self._detaching = self._loop.create_task(self._wait_for_code(self._diverged))
@@ -189,7 +189,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
     async def _wait_for_code(self, error: Diverged) -> Head:
         self._board.stand_still()
         with contextlib.suppress(StoreError):  # the note is for those who list sessions
-            await self.on_waits(error)
+            await self._on_waits(error)
         return await self._detach(Grace(DETACH_GRACE_S))
 
     async def _take_up_to_end(self) -> None:
@@ -203,18 +203,18 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         if head is not None and self._diverged is not None:  # else another caller has begun to take it up
             if self._live is not None:
                 self._let_go(self._live)
-            self.slept = self.slept._replace(head=head)
+            self._slept = self._slept._replace(head=head)
             self._last, self._closed = self._loop.create_future(), self._loop.create_future()
             self._detaching = self._closing = self._diverged = self._writes = None
-            self.on_diverged, self._is_over = "hold", False
-        if self.on_diverged == "hold":
+            self._when_diverged, self._is_over = "hold", False
+        if self._when_diverged == "hold":
             await self._awake()
-            await self.on_goes_on()
+            await self._on_goes_on()
 
     def _may_start_again(self) -> None:
         """Let requests start again, once the ask that waited for its code has ended."""
-        if self.on_diverged == "hold":
-            self.on_diverged, self._board.admits = "wait", None
+        if self._when_diverged == "hold":
+            self._when_diverged, self._board.admits = "wait", None
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():

@@ -55,9 +55,9 @@ class SessionSleep(ABC):
 
     def __init__(self, session_id: str, rest: Rest) -> None:
         self.session_id: Final = session_id
-        self.on_sleep: Callable[[], object] = lambda: None
-        self.slept = Slept()
-        self.bound = UNBOUND
+        self._on_sleep: Callable[[], object] = lambda: None
+        self._slept = Slept()
+        self._bound = UNBOUND
         self._loop = asyncio.get_running_loop()
         self._rest = rest
         self._live: LiveParts | None = None
@@ -65,7 +65,7 @@ class SessionSleep(ABC):
         self._users = 0
 
     @abstractmethod
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse a call on a session that has ended."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class SessionSleep(ABC):
         return self.session_id
 
     @property
-    def is_asleep(self) -> bool:
+    def _is_asleep(self) -> bool:
         """Return whether the session has left memory; the next use brings it back."""
         return self._live is None
 
@@ -88,22 +88,22 @@ class SessionSleep(ABC):
         return self._live.board.error if self._live else None
 
     @property
-    def has_failed(self) -> bool:
+    def _has_failed(self) -> bool:
         """Return True if the session can go no further in this process."""
         return self._error is not None
 
     @property
     def _seq(self) -> int:
         """Return the seq of the session's last event."""
-        return self._live.board.seq if self._live else self.slept.head.seq
+        return self._live.board.seq if self._live else self._slept.head.seq
 
     @property
-    def hub(self) -> StreamHub:
+    def _hub(self) -> StreamHub:
         """Return the stream of a session that is awake."""
         return self._parts.hub
 
     @property
-    def approval_port(self) -> ApprovalPort:
+    def _approval_port(self) -> ApprovalPort:
         """Return the approvals of a session that is awake."""
         return self._parts.approvals
 
@@ -121,7 +121,7 @@ class SessionSleep(ABC):
         """Return the task in which the session falls asleep or wakes."""
         return self._moving if self._moving is not None and not self._moving.done() else None
 
-    def check_loop(self) -> None:
+    def _check_loop(self) -> None:
         """Refuse a call from another event loop or thread. Raises MisuseError."""
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(
@@ -153,7 +153,7 @@ class SessionSleep(ABC):
         try:
             while (moving := self._on_its_way) or self._live is None:
                 if moving is None:
-                    self.check_open()
+                    self._check_open()
                     moving = self._moving = self._moves(self._wake())
                 await asyncio.shield(moving)
         finally:
@@ -164,7 +164,7 @@ class SessionSleep(ABC):
         while moving := self._on_its_way:
             await asyncio.wait([moving])
 
-    def connect(self, parts: LiveParts) -> None:
+    def _connect(self, parts: LiveParts) -> None:
         """Take live parts, when the session begins or wakes."""
         self._live = parts
 
@@ -208,9 +208,9 @@ class SessionSleep(ABC):
         except Exception as error:
             live.board.fail(error)  # it has its own error if the log failed
         if live.board.error is None:
-            self.slept = Slept(head, live.approvals.permissions, live.board.gate.shared)
+            self._slept = Slept(head, live.approvals.permissions, live.board.gate.shared)
             self._let_go(live)
-            self.on_sleep()
+            self._on_sleep()
 
     def _let_go(self, live: LiveParts) -> None:
         """Forget the live parts."""

@@ -42,27 +42,27 @@ class SessionTells(SessionLife):
         loop, SessionEnded after the end, SessionDetached if this process leaves the session, SessionFailed if
         the log cannot be written.
         """
-        self.check_loop()
+        self._check_loop()
         name = checked_name("request_id", request_id or "") or new_request_id()
         if name not in self._tells:
             body = Tell(name, _address(address), _text(text), labels_of(labels))
-            self.stay()
+            self._stay()
             await self._awake()
             self._submit_tell(body)
         ended = await asyncio.shield(self._tells[name])
         if ended.status == "refused":
-            raise TellRefused(f"the words were not heard: {ended.detail}")
+            raise TellRefused(f"the message was not read: {ended.detail}")
         return ended.turn
 
     def _submit_tell(self, body: Tell) -> None:
         if body.request_id in self._tells:  # by another caller, while this one waited for the session
             return
-        self.check_open()
+        self._check_open()
         self._board.secrets.refuse_in("request_id", body.request_id)
         self._tells[body.request_id] = self._loop.create_future()
         self._board.submit_for_client(body)
 
-    def remember_tells(self, tells: Mapping[str, TellEnded | None]) -> None:
+    def _remember_tells(self, tells: Mapping[str, TellEnded | None]) -> None:
         """Take over the words of an earlier process, by request id; None for those without an end."""
         for name, ended in tells.items():
             future = self._tells.setdefault(name, self._loop.create_future())
@@ -95,10 +95,10 @@ def _address(address: Any) -> str:
 def _text(text: Any) -> str:
     """Return the words as clean text. Raises InvalidPrompt for an empty or too long one."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidPrompt(f"words for an agent are a text that is not empty, not {text!r:.80}")
+        raise InvalidPrompt(f"a message to an agent is a text that is not empty, not {text!r:.80}")
     if len(text) > TELL_CHARS_MAX:
         raise InvalidPrompt(
-            f"words for an agent are at most {TELL_CHARS_MAX:,} characters, and these are {len(text):,}; "
-            "write them to a file that its tools can read, and tell it where"
+            f"a message to an agent has at most {TELL_CHARS_MAX:,} characters, and this one has "
+            f"{len(text):,}; write it to a file that its tools can read, and send the path"
         )
     return clean_text(text)

@@ -115,7 +115,7 @@ class SessionStarter(ForkStarter):
             return await self._create(name, agent, new)
         async with self._turn(name):
             if live := self.live.find(name, self.life):
-                live.stay()
+                live._stay()
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
@@ -152,7 +152,7 @@ class SessionStarter(ForkStarter):
             await self.budgets.load(opened.scopes)
             epoch = await self.log.create(name, now_ms(), title_text(new.title, self.secrets))
             session = self._session(name, found, self._types_of(found), deps, scope)
-            session.bound = self.budgets.begin(name, epoch, opened.scopes)
+            session._bound = self.budgets.begin(name, epoch, opened.scopes)
             self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
             return session
 
@@ -210,7 +210,7 @@ class SessionStarter(ForkStarter):
     async def _resume_within(self, session_id: str, agent: Agent, how: Continuing, scope: Scope) -> Session:
         found, rules, code = await self._prepared(session_id, agent, how, scope)
         with self.live.claim(session_id, how.steal) as former:
-            if former is not None and former.has_failed:
+            if former is not None and former._has_failed:
                 await former.close()
             taken = await take_over(self.log, session_id, found.opened, rules)
             # Up to its place among the live ones it is claimed: it could be deleted while it is read.
@@ -230,7 +230,7 @@ class SessionStarter(ForkStarter):
                 policy=rules.policy,
             )
             session = self._session(session_id, found, rules.types, deps, scope)
-            session.on_diverged, session.bound = how.on_diverged, bound
+            session._when_diverged, session._bound = how.on_diverged, bound
             self._go_on(session, taken, first, found, deps, scope, past)
             return session
 
@@ -249,14 +249,14 @@ class SessionStarter(ForkStarter):
 
     async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
-        name, ends_at = session.session_id, session.slept.head.seq
+        name, ends_at = session.session_id, session._slept.head.seq
         rules = ResumeRules(
-            "accept", session.types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
+            "accept", session._types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
         )
         with self.live.claim(name, steal=False):
             taken = await take_over(self.log, name, found.opened, rules)
-            session.bound = await self.budgets.go_on(name, taken.epoch, taken.recorded)
-            first = continuation(taken.recorded, replace(found.opened, scopes=session.bound.scopes))
+            session._bound = await self.budgets.go_on(name, taken.epoch, taken.recorded)
+            first = continuation(taken.recorded, replace(found.opened, scopes=session._bound.scopes))
             past = await past_fork(self.log, taken.recorded)
             self._go_on(session, taken, first, found, deps, scope, past)
 
@@ -279,7 +279,7 @@ class SessionStarter(ForkStarter):
         self.observer.recall(session.session_id, recorded.events)
         board = self._connect(session, epoch, found, deps, scope)
         if past is None:
-            session.remember(recorded, is_closing(recovered))
+            session._remember(recorded, is_closing(recovered))
             if recorded.running:
                 board.ports[MODEL] = PacedModelPort(board, board.ports[MODEL])
             board.restore(recovered)
@@ -345,19 +345,19 @@ class SessionStarter(ForkStarter):
         self.models.update((id(one), one) for one in found.models.values())
         board.secrets, board.deps = self.secrets, deps
         hub = StreamHub(board, self.log)
-        approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session.on_approval)
-        session.connect(LiveParts(board, hub, approvals))
+        approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session._on_approval)
+        session._connect(LiveParts(board, hub, approvals))
         self.observer.watch(board)
-        session.on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
+        session._on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        self.budgets.connect(board, session.bound)
+        self.budgets.connect(board, session._bound)
         board.ports[TOOLS] = tools = ToolPort(board, session.tools, self.tools, hub.on_progress)
         board.writing = tools.writing
         board.ports[APPROVALS] = approvals
-        board.ports[SCHEMA] = SchemaPort(board, self.checker, session.types)
+        board.ports[SCHEMA] = SchemaPort(board, self.checker, session._types)
         instances = session.tools.instances
         board.ports[CONTEXT] = ContextPort(board, found.agents, instances)
         if instances.has_factories:
@@ -376,7 +376,7 @@ class SessionStarter(ForkStarter):
 
     def _questions(self, session: Session, board: Board, found: SessionAgents) -> EffectQuestions:
         """Return the questions about the tools of a fork, shown where its approvals are."""
-        show = session.on_approval
+        show = session._on_approval
         made = EffectQuestions(board, self.log, found.agents, self.settings.approver, show)
-        session.approval_port.also = made
+        session._approval_port.also = made
         return made

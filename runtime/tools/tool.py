@@ -212,15 +212,13 @@ def tool(
     ('Add two numbers.', 3)
     """
 
-    level = 3 if function is None else 4  # frames from the warning up to the line of `@tool`
-
     def make(function: Callable[P, R_co]) -> FunctionTool[P, R_co]:
         own_name = str(name or getattr(function, "__name__", ""))
         _check_name(own_name)
         _check_function(own_name, function)
         signature = typed_signature(function, own_name)
         refuse_result(function, own_name)
-        told = _summary(own_name, function, level) if description is None else description
+        told = _summary(own_name, function) if description is None else description
         given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
         made: FunctionTool[P, R_co] = FunctionTool(
             *given,
@@ -240,16 +238,25 @@ def tool(
     return make if function is None else make(function)
 
 
-def _summary(name: str, function: Function, level: int) -> str:
-    """Return the first paragraph of the docstring. Warn if it is empty. level: of the frame to blame."""
+def _summary(name: str, function: Function) -> str:
+    """Return the first paragraph of the docstring. Warn if it is empty, at the line of `@tool`."""
     told = described(undecorated(function).__doc__).summary
     if not told:
         warnings.warn(
             f"tool {name} has no description, by which models choose tools: "
             "give the function a docstring, or pass description=... ('' for none)",
-            stacklevel=level,
+            stacklevel=_level_of_user(),
         )
     return told
+
+
+def _level_of_user() -> int:
+    """Return the stack level of the innermost frame outside callboard, as the caller of this counts it."""
+    own = inspect.currentframe()
+    frame, level = own and own.f_back, 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("callboard."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def is_async(function: Function) -> bool:

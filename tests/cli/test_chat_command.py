@@ -139,7 +139,7 @@ def test_ctrl_c_in_an_ask_leaves_the_chat_to_be_resumed(folder: Path) -> None:
         terminal.type("Wait.\n")
         terminal.until("it waits now")
         terminal.type("\x03")
-        terminal.until("MODULE:AGENT goes on")
+        terminal.until("MODULE:AGENT continues it")
         assert terminal.end() == 130
 
 

@@ -323,7 +323,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
         terminal.type("\x03")
         terminal.until("leaving; work in progress is recorded")
         assert terminal.end() == 130
-        assert f"callboard resume {listed[0]['session']} MODULE:AGENT goes on" in terminal.shown
+        assert f"callboard resume {listed[0]['session']} MODULE:AGENT continues it" in terminal.shown
     assert piped(folder, "verify").returncode == 0
     rows = rows_of(folder / "callboard.db", listed[0]["session"])
     assert not of(rows, AskEnded)

@@ -216,7 +216,7 @@ def test_ctrl_c_leaves_and_says_how_to_go_on(folder: Path, uvloop: str) -> None:
         terminal.type("\x03")
         terminal.until("leaving; work in progress is recorded")
         assert terminal.end() == 130
-        assert "MODULE:AGENT goes on" in terminal.shown
+        assert "MODULE:AGENT continues it" in terminal.shown
     assert "unfinished" in piped(folder, "sessions").stdout
     assert piped(folder, "verify").returncode == 0
 

@@ -84,7 +84,7 @@ def _new_keys() -> None:
 
 
 def _forgets_outcomes() -> None:
-    patch(Session, "remember", lambda self, past, is_closing: None)
+    patch(Session, "_remember", lambda self, past, is_closing: None)
 
 
 def _gives_back() -> None:

@@ -204,8 +204,8 @@ class _Program:
 
     async def until_asleep(self, session: Session) -> None:
         """Wait until the session sleeps. Raises SessionEnded, SessionDetached for one that never will."""
-        while not session.is_asleep:  # a timer of the runtime does it
-            session.check_open()
+        while not session._is_asleep:  # a timer of the runtime does it
+            session._check_open()
             await asyncio.sleep(0.001)
 
     async def ask(self, session: Session, talk: Talk, number: int) -> Outcome:

@@ -37,8 +37,8 @@ AGENT: Final = (
         "results-in-arrival-order",
         "Results go back to the model in the order of their arrival.",
         "agent.calls",
-        "    for answer in state.calls.answers.values():",
-        "    for answer in sorted(state.calls.answers.values(), key=lambda answer: answer.seq):",
+        "    for one in state.calls.answers.values():",
+        "    for one in sorted(state.calls.answers.values(), key=lambda one: one.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
@@ -67,20 +67,19 @@ AGENT: Final = (
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, although delegations are still open.",
         "agent.answers",
-        "    return not state.calls.open.size if state.program is None else",
-        "    calls = state.calls\n"
-        "    if state.program is None and calls.reports:\n"
-        "        return not (calls.tools or calls.questions)\n"
-        "    return not state.calls.open.size if state.program is None else",
+        '    if state.phase != "acting" or not is_due:\n',
+        "    if program is None and state.calls.reports:\n"
+        "        is_due = not (state.calls.tools or state.calls.questions)\n"
+        '    if state.phase != "acting" or not is_due:\n',
     ),
     Mutant(
         "retries-are-free",
         "The usage of an attempt that is tried again is settled as zero.",
         "agent.failed_calls",
-        "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
-        "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms,\n"
-        "        settled=replace(settled, usage=settled.usage and replace(settled.usage, "
-        "input_tokens=0)),\n",
+        "        settled=settled,\n    )\n    if state.repair",
+        "        settled=replace(settled, usage=settled.usage and replace(settled.usage, input_tokens=0)),\n"
+        "    )\n"
+        "    if state.repair",
     ),
 )
 

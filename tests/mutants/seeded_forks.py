@@ -23,15 +23,22 @@ LOOK_UP: Final = (
         "change-forgotten",
         "A changed result is not given in place of the recorded one.",
         "session.recorded_answers",
-        '            return ToolReturned(body.turn, body.call, "ok", value, reused=event.seq, labels=body.labels)\n',
+        "            return ToolReturned(\n"
+        "                turn=body.turn,\n"
+        "                call=body.call,\n"
+        '                status="ok",\n'
+        "                output=value,\n"
+        "                reused=event.seq,\n"
+        "                labels=body.labels,\n"
+        "            )\n",
         "            return replace(body, reused=event.seq)\n",
     ),
     Mutant(
         "changed-result-without-labels",
         "A changed result loses the labels of the recorded one.",
         "session.recorded_answers",
-        "value, reused=event.seq, labels=body.labels)",
-        "value, reused=event.seq)",
+        "                reused=event.seq,\n                labels=body.labels,\n            )\n",
+        "                reused=event.seq,\n            )\n",
     ),
     Mutant(
         "billed-again",

@@ -11,9 +11,9 @@ IN_LINE: Final = (
         "change-lost-before-the-line",
         "A tool's change of tools is lost if further calls of its reply wait for a place.",
         "agent.answers",
-        "            state, posts = set_tools(state, returned.tools)\n",
-        "            before, (state, posts) = state, set_tools(state, returned.tools)\n"
-        "            state = before if state.calls.line.size else state\n",
+        "        state, posts = set_tools(state, returned.tools)\n",
+        "        before, (state, posts) = state, set_tools(state, returned.tools)\n"
+        "        state = before if state.calls.line.size else state\n",
     ),
     Mutant(
         "change-not-told-from-the-line",
@@ -59,19 +59,17 @@ IN_LINE: Final = (
         "change-frees-no-place",
         "A call that changes tools keeps its place, so the line has one place less.",
         "agent.answers",
-        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
-        "        kept = replace(state.calls, tools=state.calls.tools + (returned.tools is not None))\n"
-        "        state = replace(state, calls=kept)\n"
-        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
+        "        state, posts = set_tools(state, returned.tools)\n",
+        "        state, posts = set_tools(state, returned.tools)\n"
+        "        state = replace(state, calls=replace(state.calls, tools=state.calls.tools + 1))\n",
     ),
     Mutant(
         "change-frees-two-places",
         "A call that changes tools gives two places back, so one tool too many runs.",
         "agent.answers",
-        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
-        "        kept = replace(state.calls, tools=state.calls.tools - (returned.tools is not None))\n"
-        "        state = replace(state, calls=kept)\n"
-        '        state, more = _deliver(state, call, _block_of(state, call, returned.output, "ok"), seq)\n',
+        "        state, posts = set_tools(state, returned.tools)\n",
+        "        state, posts = set_tools(state, returned.tools)\n"
+        "        state = replace(state, calls=replace(state.calls, tools=state.calls.tools - 1))\n",
     ),
     Mutant(
         "line-from-its-end",

@@ -165,7 +165,7 @@ GIVING_UP: Final = (
         "interrupted-and-given-up-asks-a-person",
         "A call that was given up and interrupted asks a person whether it may run again.",
         "agent.answers",
-        "    asked = question_after(state, call, returned) if is_wanted else None\n",
+        "    asked = question_after(state, call, returned) if _is_wanted(state, call) else None\n",
         '    is_running = state.phase in ("thinking", "acting")\n'
         "    asked = question_after(state, call, returned) if is_running else None\n",
     ),

@@ -16,8 +16,8 @@ NEW: Final = (
         "delegation-end-not-named",
         "A request does not name the end of a delegation.",
         "agent.answers",
-        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, seq)\n",
-        "        return wind_up(state, (), [])\n    return _deliver(state, call, block, 0)\n",
+        "_block_of_end(state, call, ended), seq)\n",
+        "_block_of_end(state, call, ended), 0)\n",
     ),
     Mutant(
         "reply-not-named",
@@ -44,8 +44,8 @@ NEW: Final = (
         "retry-names-again",
         "A model call that is tried again names an event once more.",
         "agent.failed_calls",
-        "        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
-        "        state.turn, state.attempt, need_of(state), state.digest, (1,), after_ms, settled\n",
+        "        after_ms=after_ms,\n        settled=settled,\n    )\n    if state.repair",
+        "        new=(1,),\n        after_ms=after_ms,\n        settled=settled,\n    )\n    if state.repair",
     ),
 )
 

@@ -72,8 +72,8 @@ ROOMS: Final = (
         "room-of-the-end-forgotten",
         "An end does not state the room that its parent has for it.",
         "supervisor.ending",
-        "        delegation.room,\n        labels,\n        problems,\n    )",
-        "        0,\n        labels,\n        problems,\n    )",
+        "        room=delegation.room,\n        labels=labels,\n        problems=problems,\n    )",
+        "        labels=labels,\n        problems=problems,\n    )",
     ),
 )
 

@@ -330,8 +330,7 @@ UNLABELLED: Final = (
         "programs-not-labelled",
         "The results of tools do not label a program.",
         "agent.answers",
-        "        state = labelled(state, labels_of_result(call.use, returned))\n",
-        "        labels = labels_of_result(call.use, returned)\n"
-        "        state = labelled(state, labels) if state.program is None else state\n",
+        "    if labels and _is_heard(state, call):\n",
+        "    if labels and state.program is None:\n",
     ),
 )

@@ -95,7 +95,7 @@ INPUT: Final = (
         "stopped-and-asked",
         "The call of a stopped agent asks a person for input.",
         "agent.answers",
-        "    asked = question_after(state, call, returned) if is_wanted else None\n",
+        "    asked = question_after(state, call, returned) if _is_wanted(state, call) else None\n",
         "    asked = question_after(state, call, returned)\n",
     ),
 )

@@ -118,8 +118,8 @@ BUDGETS: Final = (
         "own-budget-forgotten",
         "A child's own token budget does not bind it.",
         "supervisor.delegating",
-        "        Budget(own.tokens, micro(own.cost_usd)),",
-        "        Budget(None, micro(own.cost_usd)),",
+        "        budget=Budget(own.tokens, micro(own.cost_usd)),",
+        "        budget=Budget(None, micro(own.cost_usd)),",
     ),
 )
 

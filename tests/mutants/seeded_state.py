@@ -89,8 +89,8 @@ CONTEXT: Final = (
         "context-of-another-delegate",
         "The port is asked about the event before the Delegate.",
         "supervisor.delegating",
-        "delegation.key, name, seq, timeout",
-        "delegation.key, name, seq - 1, timeout",
+        "profile=name, request=seq, timeout_ms=timeout",
+        "profile=name, request=seq - 1, timeout_ms=timeout",
     ),
     Mutant(
         "context-not-in-the-system-prompt",

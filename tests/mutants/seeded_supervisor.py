@@ -197,8 +197,8 @@ DELEGATING: Final = (
         "wider-limits",
         "A child has the limits of its own profile and call where those are wider than its parent's.",
         "supervisor.delegating",
-        "        narrow(above, own),\n",
-        "        fill(own, above),\n",
+        "        limits=narrow(above, own),\n",
+        "        limits=fill(own, above),\n",
     ),
     Mutant(
         "parents-words-in-the-prompt",

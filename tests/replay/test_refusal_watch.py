@@ -11,7 +11,7 @@ import pytest
 from callboard.actors.agent import calls as calls_module
 from callboard.actors.agent import decider, latched, waiting
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import Answer, OpenCalls, hear
+from callboard.actors.agent.open_calls import Answer
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -75,11 +75,6 @@ def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: l
             note(block)
         return answer(block, seq)
 
-    def watched_hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
-        if not seq:
-            note(block)
-        return hear(calls, block, seq)
-
     def watched_answers(state: AgentState, uses: Sequence[ToolUse]) -> AgentState:
         made = with_answers(state, uses)
         heard = [one.block for one in made.calls.answers.values()]
@@ -91,7 +86,6 @@ def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: l
     patch.setattr(step_module, "decide_agent", watched_decide)
     patch.setattr(calls_module, "Answer", watched_answer)
     patch.setattr(waiting, "Answer", watched_answer)
-    patch.setattr(calls_module, "hear", watched_hear)
     patch.setattr(latched, "with_answers", watched_answers)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Literal, assert_type
+from typing import Any, Literal, assert_type
 
 import pytest
 
@@ -55,7 +55,7 @@ async def call_it(ctx: ToolContext) -> None:
 
 def policy(request: ModelRequest) -> Reply:
     assert_type(request.turn, int)
-    assert_type(request.conversation, list[dict[str, object]])
+    assert_type(request.conversation, list[dict[str, Any]])
     return calls(call("add", a=1), call("add_twice", a=1)) if request.turn == 1 else say("2")
 
 
@@ -163,6 +163,14 @@ def test_the_testing_kit() -> None:
 
 def test_a_name_that_is_not_public_is_an_error_for_type_checkers_too() -> None:
     with pytest.raises(AttributeError, match="module 'callboard' has no attribute 'nonsense'"):
-        _ = callboard.nonsense  # type: ignore[attr-defined]  # the type error under test
+        _ = callboard.nonsense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # under test
     with pytest.raises(AttributeError, match=r"module 'callboard\.testing' has no attribute 'nonsense'"):
-        _ = callboard.testing.nonsense  # type: ignore[attr-defined]  # the type error under test
+        _ = callboard.testing.nonsense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # under test
+
+
+def test_a_session_shows_the_members_that_its_users_need_and_no_other() -> None:
+    shown = {name for name in dir(Session) if not name.startswith("_")}
+    asks = {"ask", "submit", "cancel", "outcome", "activity", "id", "tell"}
+    looks = {"events", "stream", "text", "progress", "state"}
+    rights = {"approvals", "approve", "deny", "open_approvals", "permissions", "revoke", "set_tools"}
+    assert shown == asks | looks | rights | {"close", "detach"}

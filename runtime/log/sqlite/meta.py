@@ -228,7 +228,7 @@ def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
     if not is_paused:
         raise StoreLocked(
             f"{path}: its owner is in the middle of a write, so it cannot be taken over; "
-            f"let that process go on, or end it: acknowledged events stay"
+            f"let that process continue, or end it: acknowledged events are kept"
         )
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 

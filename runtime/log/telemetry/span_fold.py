@@ -13,8 +13,8 @@ Rules
     `chat` spans of an ask add up to the usage of its outcome.
   - A delegation that was refused is an `invoke_agent` that begins with its `Delegate`.
   - Links lead from an attempt to the one that the end of a process cut off (`resume`), from the first ask
-    that a fork ends to that of its origin (`fork`), and from the first `chat` that hears of work in the background to the
-    agent that did it (`background`).
+    that a fork ends to that of its origin (`fork`), and from the first `chat` that reads the result of work
+    in the background to the agent that did it (`background`).
   - The end of an ask ends all that is still open below it.
 """
 

@@ -33,12 +33,12 @@ def test_an_invalid_bound_is_refused_by_name(name: str, value: object) -> None:
     ("name", "near"), [("max_token", "tokens"), ("max_child", "max_children"), ("deadline", "deadline_s")]
 )
 def test_an_unknown_limit_is_refused_with_the_nearest_name(name: str, near: str) -> None:
-    with pytest.raises(TypeError, match=f"no limit '{name}'; did you mean '{near}'"):
+    with pytest.raises(TypeError, match=f"no argument '{name}'; did you mean '{near}'"):
         Limits(**{name: 1})
 
 
 def test_an_unknown_limit_like_no_other_is_refused_with_all_names() -> None:
-    with pytest.raises(TypeError, match=f"no limit 'zebra'; there are: {', '.join(FIELDS)}"):
+    with pytest.raises(TypeError, match=f"no argument 'zebra'; there are: {', '.join(FIELDS)}"):
         Limits(zebra=1)  # type: ignore[call-arg]  # an unknown name on purpose
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +52,7 @@ def kid(
     description: str = "Looks.",
     tools: Sequence[Tool] = (look, wait),
     limits: Limits = NO_LIMITS,
-    schema: object = None,
+    schema: Any = None,
 ) -> Agent:
     return Agent(
         "kid",

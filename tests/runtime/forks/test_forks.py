@@ -240,7 +240,7 @@ def test_agents_of_the_origin_do_not_come_back_in_a_fork() -> None:
             await session.ask("And now?")
             await session.close()
             fork = await runtime.fork("origin", Agent("host", instructions="Today."), fork_id="last", at=1)
-            while fork.has_asks:
+            while fork._has_asks:
                 await fork.outcome
         return events_of(log, "last")
 

@@ -216,7 +216,7 @@ def test_the_same_call_in_another_turn_is_offered_and_never_made_silently() -> N
         assert question.same == sent
         with pytest.raises(MisuseError, match="approve it alone"):
             question.approve(always=True)
-        assert await session.reuse(question.seq)
+        assert await session._reuse(question.seq)
         assert (await session.outcome).kind == "answered"
         await runtime.aclose()
 

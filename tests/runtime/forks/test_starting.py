@@ -76,12 +76,12 @@ class Parts:
         self.clock: object = None
         self.gate = self
 
-    def expect(self, asks_left: Any) -> None:
+    def _expect(self, asks_left: Any) -> None:
         self.expected.append(asks_left())
 
-    def repost(self, event: object) -> None: ...
+    def _repost(self, event: object) -> None: ...
 
-    def runs_ask(self) -> bool:
+    def _runs_ask(self) -> bool:
         return False
 
     def request(self, seq: int) -> str | None:

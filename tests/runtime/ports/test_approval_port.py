@@ -492,7 +492,7 @@ def test_the_next_process_asks_the_questions_of_one_that_has_left(tmp_path: Path
             session = await runtime.open(till.host, session_id=NAME)
             asking = asyncio.ensure_future(session.ask("go"))
             question = await anext(session.approvals())
-            await session.approval_port.aclose()
+            await session._approval_port.aclose()
             assert not question.is_open
             assert not question.approve()
             with pytest.raises(SessionEnded, match="resume it, then answer"):

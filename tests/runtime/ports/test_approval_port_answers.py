@@ -191,7 +191,7 @@ def test_a_question_that_the_end_of_the_loop_cancels_stays_open_for_the_next_pro
             session = await runtime.open(Agent("host", tools=[pay]), session_id="s")
             await session.submit("go")
             await anext(session.approvals())
-            for task in session.approval_port._tasks.running:
+            for task in session._approval_port._tasks.running:
                 task.cancel()
             with pytest.raises(SessionDetached):
                 await session.outcome

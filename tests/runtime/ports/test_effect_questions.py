@@ -76,7 +76,7 @@ async def questions_of(session: Session, count: int) -> list[Approval]:
 
 def nothing_asked(session: Session) -> bool:
     """Return True if nothing is kept of questions that have their answers."""
-    questions = session.approval_port.also
+    questions = session._approval_port.also
     assert isinstance(questions, EffectQuestions)
     return not questions._asked
 
@@ -102,7 +102,7 @@ def test_one_recorded_result_is_given_to_one_call() -> None:
         async with asking(log, later) as session:
             first, second = await questions_of(session, 2)
             assert first.same == second.same > 0
-            assert await session.reuse(second.seq)
+            assert await session._reuse(second.seq)
             with pytest.raises(MisuseError, match="has gone to another call"):
                 first.reuse()
             assert first.is_open
@@ -133,7 +133,7 @@ def test_a_result_that_was_chosen_is_not_given_at_its_own_place_as_well() -> Non
     async def work() -> None:
         async with asking(log, early) as session:
             (first,) = await questions_of(session, 1)
-            assert await session.reuse(first.seq)
+            assert await session._reuse(first.seq)
             (second,) = await questions_of(session, 1)
             assert second.same == 0
             second.approve()

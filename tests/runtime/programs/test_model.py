@@ -333,7 +333,7 @@ def test_a_step_that_asks_with_too_much_ends_the_program_and_stops_it() -> None:
 
     async def greedy(ctx: ProgramContext, prompt: str) -> object:
         try:
-            return await asyncio.gather(*(ctx.call(work, n=n, text="x" * 9_000_000) for n in range(2)))
+            return await asyncio.gather(*(ctx.call("work", n=n, text="x" * 9_000_000) for n in range(2)))
         finally:
             ended.append(True)
 
@@ -421,7 +421,7 @@ def test_an_argument_that_is_too_deep_for_a_reply_raises_at_its_ask() -> None:
         deep = [deep]
 
     async def buries(ctx: ProgramContext, prompt: str) -> object:
-        return await ctx.call(work, n=deep)
+        return await ctx.call("work", n=deep)
 
     failure = model_of(buries).call(request(model_of(buries), [PROMPT]), None).failure  # type: ignore[arg-type]  # it says nothing
     assert failure is not None

@@ -312,7 +312,7 @@ def test_a_restored_session_has_its_starts_its_timers_and_its_places() -> None:
         async with Runtime(log, model=ScriptedModel(never)) as runtime:
             session = await runtime.open(Agent("host"), session_id="s", limits=Limits(**limits))
             await session.submit("go")
-            await until(lambda: "model" in [*session.open_requests()])
+            await until(lambda: "model" in [*session._open_requests()])
             assert session._board.running()
             await session.detach(0)
 

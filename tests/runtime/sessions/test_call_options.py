@@ -19,7 +19,7 @@ ASK: dict[str, Any] = {"request_id": "r", "on_cancel": "detach", "deps": 5, "lab
 
 
 def test_every_option_goes_to_one_of_the_two() -> None:
-    opens, asks = split(cast("RunOptions", {**OPEN, **ASK}))
+    opens, asks = split(cast("RunOptions[Any]", {**OPEN, **ASK}))
     assert opens == OPEN
     assert asks == ASK
     assert set(RunOptions.__annotations__) == {*OpenOptions.__annotations__, *AskOptions.__annotations__}

@@ -74,7 +74,7 @@ class World:
         self.states: dict[str, object] = {"supervisor": SupervisorState(profiles=profiles)}
         self.agents = {"host": Agent(self.source), "kid": Agent(self.source), "plain": Agent()}
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         if self.has_ended:
             raise SessionEnded("it has ended")
 

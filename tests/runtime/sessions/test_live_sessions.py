@@ -17,10 +17,10 @@ class Fake:
     """A session, as its place sees it."""
 
     def __init__(self, name: str, life: object = "life") -> None:
-        self.session_id, self.life, self.has_failed = name, life, False
-        self.on_release: Any = None
-        self.on_goes_on: Any = None
-        self.on_sleep: Any = None
+        self.session_id, self._life, self._has_failed = name, life, False
+        self._on_release: Any = None
+        self._on_goes_on: Any = None
+        self._on_sleep: Any = None
 
 
 def session(name: str, life: object = "life") -> Any:
@@ -39,7 +39,7 @@ def test_a_session_has_its_place_until_it_is_released(live: LiveSessions) -> Non
     assert "a" in live
     assert [*live] == [one]
     assert live.find("a", "life") == one
-    one.on_release()
+    one._on_release()
     assert left == ["a"]
     assert "a" not in live
     assert live.find("a", "life") is None
@@ -49,9 +49,9 @@ def test_a_release_leaves_the_place_of_its_successor(live: LiveSessions) -> None
     old, new = session("a"), session("a")
     live.add(old)
     live.add(new)
-    old.on_release()
+    old._on_release()
     assert live.find("a", "life") is new
-    old.on_sleep()
+    old._on_sleep()
     assert live.find("a", "life") is new
     assert live.asleep() == 0
 
@@ -60,15 +60,15 @@ def test_a_sleeping_session_is_found_and_is_not_live(live: LiveSessions) -> None
     left: list[str] = []
     one = session("a")
     live.add(one, lambda: left.append("a"))
-    one.on_sleep()
+    one._on_sleep()
     assert (left, "a" in live, live.asleep()) == (["a"], False, 1)
     assert live.find("a", "life") == one
     assert live.of("life") == [one]
     live.add(one)
     assert live.asleep() == 0
     assert live.of("life") == [one]
-    one.on_sleep()
-    one.on_release()
+    one._on_sleep()
+    one._on_release()
     assert live.asleep() == 0
     assert live.find("a", "life") is None
 
@@ -76,8 +76,8 @@ def test_a_sleeping_session_is_found_and_is_not_live(live: LiveSessions) -> None
 def test_a_sleeping_session_that_nobody_holds_is_gone(live: LiveSessions) -> None:
     one = session("a")
     live.add(one)
-    one.on_sleep()
-    one.on_sleep = one.on_release = one.on_goes_on = None
+    one._on_sleep()
+    one._on_sleep = one._on_release = one._on_goes_on = None
     del one
     gc.collect()
     assert live.asleep() == 0
@@ -89,7 +89,7 @@ def test_sessions_of_another_runtime_or_that_have_failed_are_not_found(live: Liv
     live.add(other)
     assert live.of("life") == [one]
     assert live.find("b", "life") is None
-    one.has_failed = True
+    one._has_failed = True
     assert live.find("a", "life") is None
 
 
@@ -106,7 +106,7 @@ def test_a_live_session_is_not_claimed_unless_it_is_stolen_or_has_failed(live: L
         raise AssertionError("it was claimed")
     with live.claim("a", True) as holder:
         assert holder == one
-    one.has_failed = True
+    one._has_failed = True
     with live.claim("a", False) as holder:
         assert holder is one
 
@@ -129,7 +129,7 @@ def test_a_claim_excludes_others_until_it_ends_also_by_an_error(live: LiveSessio
 def test_a_sleeping_session_may_be_claimed(live: LiveSessions) -> None:
     one = session("a")
     live.add(one)
-    one.on_sleep()
+    one._on_sleep()
     with live.claim("a", False) as holder:
         assert holder is None
 
@@ -211,7 +211,7 @@ def test_the_wait_of_a_session_is_ended_in_the_log_only_if_it_waited() -> None:
         one = session("a")
         live.add(one)
         await live.wait_for_code("a", Agent("host"), Diverged("a"))
-        assert await one.on_goes_on() == 0
+        assert await one._on_goes_on() == 0
         assert "a" not in live.waiting
 
     asyncio.run(main())

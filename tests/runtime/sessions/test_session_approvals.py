@@ -96,7 +96,7 @@ def test_a_refusal_has_its_note_and_its_person() -> None:
 def test_an_event_that_asks_nothing_is_named() -> None:
     async def work(session: Session) -> None:
         await session.ask("go")
-        for answer in (session.approve, session.deny, session.reuse):
+        for answer in (session.approve, session.deny, session._reuse):
             with pytest.raises(UnknownName, match="asks for no approval"):
                 await answer(1)
 
@@ -108,7 +108,7 @@ def test_a_call_of_no_fork_has_nothing_to_reuse() -> None:
         asking = asyncio.ensure_future(session.ask("go"))
         seq = await asked(session)
         with pytest.raises(MisuseError, match="no recorded result to reuse"):
-            await session.reuse(seq)
+            await session._reuse(seq)
         await session.approve(seq)
         await asking
 

@@ -26,7 +26,7 @@ class Controls(SessionApprovals):
         super().__init__("s", Rest(None, self._woken))
         self.begin()
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         self.done.append("checked")
 
     def _may_sleep(self) -> bool:
@@ -42,7 +42,7 @@ class Controls(SessionApprovals):
         approvals = SimpleNamespace(
             questions=("question",), permissions=(Permission(4, "host", "pay"),), answer=self._answer
         )
-        self.connect(SimpleNamespace(board=board, hub=None, approvals=approvals))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=board, hub=None, approvals=approvals))  # type: ignore[arg-type]
 
     async def _durable(self) -> None:
         self.done.append("durable")
@@ -62,7 +62,7 @@ def test_answers_by_id_are_passed_on_whole() -> None:
         assert await one.approve(
             7, "why", by="ann", arguments={"a": 1}, always=True, values={"b": 2}, labels=["x"]
         )
-        assert await one.reuse(8, by="bob")
+        assert await one._reuse(8, by="bob")
         assert await one.deny(9, "no", by="eve")
         assert one.done == [
             (7, ApprovalAnswer(True, "why", "ann", {"a": 1}, True, {"b": 2}, False, ["x"])),
@@ -93,10 +93,10 @@ def test_a_sleeping_session_has_no_question_and_the_permissions_that_it_had() ->
     async def work() -> None:
         one = Controls()
         one._let_go(one._parts)
-        one.slept = Slept(permissions=(Permission(6, "host", "pay"),))
+        one._slept = Slept(permissions=(Permission(6, "host", "pay"),))
         assert (one.open_approvals, one.permissions()) == ((), (Permission(6, "host", "pay"),))
         assert await one.deny(9)
-        assert not one.is_asleep
+        assert not one._is_asleep
 
     run(work)
 
@@ -105,7 +105,7 @@ def test_all_controls_belong_to_the_loop_of_the_session() -> None:
     async def work() -> None:
         one = Controls()
         uses: list[Callable[[], Awaitable[object]]] = [
-            lambda: one.set_tools([]), lambda: one.approve(7), lambda: one.reuse(7), lambda: one.deny(7),
+            lambda: one.set_tools([]), lambda: one.approve(7), lambda: one._reuse(7), lambda: one.deny(7),
             lambda: one.revoke(5),
         ]  # fmt: skip
         for use in uses:

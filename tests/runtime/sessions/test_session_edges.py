@@ -122,13 +122,13 @@ def test_a_session_shows_its_activity_and_the_ports_of_its_open_requests() -> No
         assert session.activity == "idle"
         await session.submit("go")
         await model.asked.wait()
-        assert (session.activity, [*session.open_requests()]) == ("running", ["model"])
+        assert (session.activity, [*session._open_requests()]) == ("running", ["model"])
         assert session.state == {"stage": "start"}
         model.may_answer.set()
         await session.outcome
-        assert (session.activity, [*session.open_requests()]) == ("idle", [])
+        assert (session.activity, [*session._open_requests()]) == ("idle", [])
         await until(lambda: session.activity == "asleep")
-        assert ([*session.open_requests()], session.state) == ([], {"stage": "start"})
+        assert ([*session._open_requests()], session.state) == ([], {"stage": "start"})
 
     run(body, ScriptedModel(model), idle_s=0.05)
 

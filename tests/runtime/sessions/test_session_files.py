@@ -191,7 +191,7 @@ def test_a_session_that_was_asleep_has_its_files(folder: Path) -> None:
         model = script(call("look", path="a"))
         async with Runtime(":memory:", model=model, files=folder, idle_s=0.01) as runtime:
             session = await runtime.open(HOST)
-            await until(lambda: session.is_asleep)
+            await until(lambda: session._is_asleep)
             return (await session.ask("go")).text
 
     assert "the text of a" in asyncio.run(main())

@@ -21,7 +21,7 @@ class Inputs(SessionInputs):
         self._loop = asyncio.get_running_loop()
         self._running, self._is_closing = "", False
         self._last = self._loop.create_future()
-        self.types = SessionTypes({}, "host", ())
+        self._types = SessionTypes({}, "host", ())
         self.posted: list[Any] = []
         self.noted = 0
 
@@ -29,7 +29,7 @@ class Inputs(SessionInputs):
     def _board(self) -> Any:
         return self
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Do nothing: it is open."""
 
     def submit_for_client(self, body: object) -> None:
@@ -54,15 +54,15 @@ def test_an_ask_runs_from_the_moment_at_which_it_is_posted() -> None:
     def work(inputs: Inputs) -> None:
         first = inputs._last
         ask = Ask("r", text_json("go"))
-        assert not inputs.runs_ask()
-        inputs.repost(given(ask))
+        assert not inputs._runs_ask()
+        inputs._repost(given(ask))
         assert inputs.posted == [ask]
-        assert inputs.runs_ask()
+        assert inputs._runs_ask()
         assert inputs._running == "r"
         assert inputs._last is first
         assert inputs.noted == 1
         first.set_result(None)  # type: ignore[arg-type]  # an outcome
-        inputs.repost(given(Ask("r2", text_json("go"))))
+        inputs._repost(given(Ask("r2", text_json("go"))))
         assert inputs._last is not first
         assert not inputs._last.done()
 
@@ -78,7 +78,7 @@ def test_an_ask_runs_from_the_moment_at_which_it_is_posted() -> None:
 )
 def test_an_ask_has_the_type_that_it_was_recorded_with(schema: Json, name: str, kind: TypeName) -> None:
     def work(inputs: Inputs) -> None:
-        inputs.repost(given(Ask("r", text_json("go"), schema, output_type=name)))
+        inputs._repost(given(Ask("r", text_json("go"), schema, output_type=name)))
         assert inputs._asking == kind
 
     with_inputs(work)
@@ -86,9 +86,9 @@ def test_an_ask_has_the_type_that_it_was_recorded_with(schema: Json, name: str, 
 
 def test_a_close_closes_and_other_inputs_only_pass() -> None:
     def work(inputs: Inputs) -> None:
-        inputs.repost(given(Cancel("x")))
-        assert (inputs._is_closing, inputs.noted, inputs.runs_ask()) == (False, 0, False)
-        inputs.repost(given(Close()))
+        inputs._repost(given(Cancel("x")))
+        assert (inputs._is_closing, inputs.noted, inputs._runs_ask()) == (False, 0, False)
+        inputs._repost(given(Close()))
         assert (inputs._is_closing, inputs.noted) == (True, 1)
         assert inputs.posted == [Cancel("x"), Close()]
 
@@ -98,12 +98,12 @@ def test_a_close_closes_and_other_inputs_only_pass() -> None:
 def test_a_fork_has_asks_while_one_runs_or_is_left() -> None:
     def work(inputs: Inputs) -> None:
         left = [1]
-        assert not inputs.has_asks
-        inputs.expect(lambda: left[0])
-        assert inputs.has_asks
+        assert not inputs._has_asks
+        inputs._expect(lambda: left[0])
+        assert inputs._has_asks
         left[0] = 0
-        assert not inputs.has_asks
+        assert not inputs._has_asks
         inputs._running = "r"
-        assert inputs.has_asks
+        assert inputs._has_asks
 
     with_inputs(work)

@@ -318,7 +318,7 @@ def test_a_session_that_an_exception_leaves_is_closed_after_the_delay_only() -> 
                     raise ValueError("mine")
             assert session._lingering is not None
             assert session._closing is None
-            session.stay()
+            session._stay()
             assert session._lingering is None
             session._close_unwanted()  # the delay is over
             await session.close()
@@ -355,7 +355,7 @@ def test_a_store_that_fails_while_the_session_closes_gives_the_closer_and_the_as
             log.gate.set()
             found = await asyncio.gather(asked, closing, return_exceptions=True)
             assert "the disk is full" in str(found[0])
-            assert session.has_failed
+            assert session._has_failed
 
     asyncio.run(work())
 

@@ -44,11 +44,11 @@ class Life(SessionLife):
         self.writing: set[asyncio.Task[Any]] = set()
         rest = Rest(Rounds(self.done), self._woken)  # type: ignore[arg-type]
         super().__init__("s", rest, ProcessLife(cancel_delay_s))
-        self.on_release = lambda: self.done.append("released")
-        self.on_waits = self._note
-        self.on_goes_on = self._goes_on
+        self._on_release = lambda: self.done.append("released")
+        self._on_waits = self._note
+        self._on_goes_on = self._goes_on
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         self.done.append("checked")
 
     def begin(self) -> "Life":
@@ -62,7 +62,7 @@ class Life(SessionLife):
             submit_for_client=self._submit, durable=self._durable, aclose=self._aclose,
         )  # fmt: skip
         hub = SimpleNamespace(end=lambda: self.done.append("hub ends"))
-        self.connect(SimpleNamespace(board=board, hub=hub))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=board, hub=hub))  # type: ignore[arg-type]
         self.board: Any = board
         return self
 
@@ -242,7 +242,7 @@ def test_a_session_that_an_exception_left_is_not_closed_again_once_it_was_ended_
         timer = life._lingering
         assert timer is not None
         if way == "stay":
-            life.stay()
+            life._stay()
         else:
             await getattr(life, way)()
         assert timer.cancelled()
@@ -257,7 +257,7 @@ def test_the_delay_closes_a_session_that_has_not_ended_yet(unless: str) -> None:
     async def work() -> None:
         life = Life().begin()
         await leave(life, ValueError("mine"))
-        life.life.is_ending = unless == "is_ending"
+        life._life.is_ending = unless == "is_ending"
         life._is_over = unless == "is_over"
         if unless == "is_closing":
             life._closing = asyncio.create_task(life._durable())
@@ -370,7 +370,7 @@ def test_a_detach_during_a_close_waits_for_the_close_only_if_no_ask_runs() -> No
 def test_a_detach_of_a_sleeping_session_has_its_head() -> None:
     async def work() -> None:
         life = Life()
-        life.slept = Slept(Head(3, b"slept"))
+        life._slept = Slept(Head(3, b"slept"))
         assert await life.detach() == Head(3, b"slept")
         assert life.done == ["busy", "released"]
 
@@ -404,7 +404,7 @@ def test_work_that_others_cancelled_detaches_the_session_if_its_loop_lives_on(
 def test_a_session_that_was_told_to_crash_goes_on() -> None:
     async def work() -> None:
         life = Life()
-        life.on_diverged = "crash"
+        life._when_diverged = "crash"
         life.begin()
         assert life.board.on_diverged("host", "why") is False
         assert (life._diverged, life._detaching, life.board.admits) == (None, None, None)
@@ -416,7 +416,7 @@ def test_a_session_that_was_told_to_crash_goes_on() -> None:
 def test_a_session_that_is_held_or_ends_stands_still_without_a_second_detach(before: str) -> None:
     async def work() -> None:
         life = Life()
-        life.on_diverged = "hold" if before == "hold" else "wait"
+        life._when_diverged = "hold" if before == "hold" else "wait"
         life.begin()
         life._is_closing = before == "closing"
         first = life._detaching = asyncio.create_task(life._durable()) if before == "detaching" else None
@@ -426,7 +426,7 @@ def test_a_session_that_is_held_or_ends_stands_still_without_a_second_detach(bef
         if before == "hold":
             assert life.board.admits(None) is False
             life._may_start_again()
-            assert (life.on_diverged, life.board.admits) == ("wait", None)
+            assert (life._when_diverged, life.board.admits) == ("wait", None)
         else:
             assert life.board.admits is None
 
@@ -446,7 +446,7 @@ def test_a_session_waits_for_its_code_until_its_writing_calls_end_or_somebody_de
         await passes()
         assert life.done == ["still", error, "still"], "it stands still before the note is made"
         assert not life._detaching.done()  # type: ignore[union-attr]
-        leaving = asyncio.create_task(life.detach_within(grace := Grace(60)))
+        leaving = asyncio.create_task(life._detach_within(grace := Grace(60)))
         await passes()
         assert not leaving.done(), "the call has the grace of the one who detaches"
         grace.end()
@@ -465,7 +465,7 @@ def test_a_store_that_cannot_note_the_wait_does_not_stop_it() -> None:
         async def fails(error: Diverged) -> None:
             raise StoreFailed("disk full")
 
-        life.on_waits = fails
+        life._on_waits = fails
         life.board.on_diverged("host", "why")
         await passes(20)
         assert life._detaching.result() == END  # type: ignore[union-attr]
@@ -501,7 +501,7 @@ def test_two_callers_take_up_a_session_that_waits_for_its_code_once() -> None:
         assert life.done.count("checked") == 1, "it wakes once"
         assert life.board is not first
         assert life.board.admits(None) is False
-        assert (life.slept.head, life._diverged, life._detaching, life._writes) == (END, None, None, None)
+        assert (life._slept.head, life._diverged, life._detaching, life._writes) == (END, None, None, None)
         assert not life._last.done()
         assert not life._is_over
         life.done.clear()
@@ -515,6 +515,6 @@ def test_a_session_that_does_not_wait_for_its_code_is_not_taken_up() -> None:
     async def work() -> None:
         life = Life()
         await life._take_up_to_end()
-        assert (life.done, life.slept.head) == ([], EMPTY)
+        assert (life.done, life._slept.head) == ([], EMPTY)
 
     run(work)

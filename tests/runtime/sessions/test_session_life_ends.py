@@ -145,7 +145,7 @@ def test_a_session_that_an_exception_leaves_is_closed_unless_it_was_closed_or_is
                 async with runtime.open(HOST) as session:
                     raise ValueError("mine")
             if is_used:
-                session.stay()
+                session._stay()
             await asyncio.sleep(0.02)
             (row,) = [one for one in await runtime.log.sessions() if one.session_id == session.id]
             assert (row.head > 1) == (not is_used)
@@ -192,13 +192,13 @@ def test_a_session_whose_program_diverges_stands_still_until_somebody_ends_it(wa
         async with Runtime(log) as runtime, asyncio.timeout(20):
             session = await runtime.resume("s", impure.host)
             stood: list[bool] = []
-            tell = session.on_waits
+            tell = session._on_waits
 
             async def on_waits(error: Diverged) -> None:
                 stood.append(session._board.is_still)
                 await tell(error)
 
-            session.on_waits = on_waits
+            session._on_waits = on_waits
             impure.go.set()
             with pytest.raises(Diverged):
                 await session.outcome

@@ -56,7 +56,7 @@ def recalls(text: str) -> ScriptedModel:
 
     def policy(request: ModelRequest) -> Reply | Call:
         said = request.conversation[-1]["content"]
-        if isinstance(said, str) or said[0]["type"] == "text":  # type: ignore[index]  # blocks
+        if isinstance(said, str) or said[0]["type"] == "text":
             return call("recall")
         if "Remembered" in str(said) or "remembered as" in str(said):
             return say("Done.")

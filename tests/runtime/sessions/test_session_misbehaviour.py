@@ -300,7 +300,7 @@ def test_a_schema_that_is_neither_a_dict_nor_a_type_is_refused(schema: object) -
     async def run() -> None:
         async with Runtime(":memory:", model=Model(lambda r: GOOD)) as runtime:
             with pytest.raises(InvalidPrompt, match="output_schema"):
-                await runtime.run(Agent("host"), "x", output_schema=schema)
+                await runtime.run(Agent("host"), "x", output_schema=schema)  # type: ignore[call-overload]  # what is refused
 
     asyncio.run(run())
 

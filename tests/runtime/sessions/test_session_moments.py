@@ -23,9 +23,9 @@ def test_a_session_that_waits_for_its_code_is_not_open() -> None:
         session = await runtime.open(HOST)
         session._diverged = Diverged("s: its code is another")
         with pytest.raises(Diverged, match="its code is another"):
-            session.check_open()
+            session._check_open()
         session._diverged = None
-        session.check_open()
+        session._check_open()
 
     run(body, MODEL)
 
@@ -36,9 +36,9 @@ def test_a_session_that_is_over_is_not_open() -> None:
             session = await runtime.open(HOST)
             setattr(session, name, True)
             with pytest.raises(SessionEnded, match=f"session {session.id} is closed"):
-                session.check_open()
+                session._check_open()
             setattr(session, name, False)
-            session.check_open()
+            session._check_open()
 
     run(body, MODEL)
 
@@ -48,11 +48,11 @@ def test_the_outcome_of_a_fork_is_that_of_the_ask_which_is_posted_next() -> None
         async with runtime.open(HOST) as session:
             first = await session.ask("go")
             left = [0]
-            session.expect(lambda: left[0])
+            session._expect(lambda: left[0])
             assert await session.outcome is first
-            assert not session.has_asks
+            assert not session._has_asks
             left[0] = 1
-            assert session.has_asks
+            assert session._has_asks
             waiting = asyncio.ensure_future(session.outcome)
             await asyncio.sleep(0)
             assert not waiting.done()
@@ -70,7 +70,7 @@ def test_the_outcome_of_a_fork_is_that_of_the_ask_which_is_posted_next() -> None
 def test_the_outcome_of_a_running_ask_is_its_own_although_more_asks_are_left() -> None:
     async def body(runtime: Runtime) -> None:
         async with runtime.open(HOST) as session:
-            session.expect(lambda: 1)
+            session._expect(lambda: 1)
             asking = asyncio.create_task(session.ask("go"))
             await asyncio.sleep(0)
             last = session._last
@@ -108,9 +108,9 @@ def test_the_end_of_an_ask_lets_a_held_session_start_and_counts_idle_time_from_t
         session._rest = session._rest._replace(rounds=rounds)
         asking = asyncio.create_task(session.ask("go"))
         await asyncio.sleep(0)
-        session.on_diverged = "hold"
+        session._when_diverged = "hold"
         await asking
-        assert (session.on_diverged, session._board.admits, done) == ("wait", None, ["idle"])
+        assert (session._when_diverged, session._board.admits, done) == ("wait", None, ["idle"])
 
     run(body, MODEL)
 
@@ -165,7 +165,7 @@ def test_readers_that_end_leave_nothing_behind_and_answered_questions_go_with_th
         assert len(session._asked) == 1
         session._let_go(session._parts)
         assert session._asked == []
-        assert session.is_asleep
+        assert session._is_asleep
 
     run(body, ScriptedModel([call("pay"), say("hi")]))
 

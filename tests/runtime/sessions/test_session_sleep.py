@@ -61,7 +61,7 @@ async def sleeper(runtime: Runtime, asks: int = 1) -> Session:
     session = await runtime.open(HOST, session_id=NAME)
     for number in range(asks):
         await session.ask("go", request_id=f"{number}")
-    await until(lambda: session.is_asleep)
+    await until(lambda: session._is_asleep)
     return session
 
 
@@ -70,7 +70,7 @@ def test_a_session_that_came_back_asks_its_questions_at_its_new_board() -> None:
         async with a_runtime(MemoryLog()) as runtime:
             session = await sleeper(runtime)
             await session.ask("next")
-            assert session._board.ports[APPROVALS] is session.approval_port
+            assert session._board.ports[APPROVALS] is session._approval_port
 
     asyncio.run(scene())
 
@@ -85,7 +85,7 @@ def test_an_idle_session_leaves_memory_and_comes_back_with_the_next_ask(asks: in
                 await session.ask("go", request_id=f"{number}")
             board = weakref.ref(session._board)
             assert runtime.stats().sessions == {"running": 0, "idle": 1, "asleep": 0, "failed": 0}
-            await until(lambda: session.is_asleep)
+            await until(lambda: session._is_asleep)
             gc.collect()
             assert board() is None
             assert runtime.stats().sessions == {"running": 0, "idle": 0, "asleep": 1, "failed": 0}
@@ -123,7 +123,7 @@ def test_a_very_short_idle_time_holds_up_no_ask() -> None:
             session = await runtime.open(HOST, session_id=NAME)
             for _ in range(5):
                 assert (await session.ask("go")).is_ok
-                await until(lambda: session.is_asleep)
+                await until(lambda: session._is_asleep)
             assert (await session.stream().__anext__()).kind == "snapshot"
         assert kinds(log).count(AskEnded) == 5
 
@@ -139,7 +139,7 @@ def test_a_sleeping_session_knows_its_outcomes_and_wakes_for_none_of_them() -> N
             assert not session.open_approvals
             assert not session.permissions()
             assert await session.cancel() is None
-            assert session.is_asleep
+            assert session._is_asleep
             await session.ask("go", request_id="2")
             assert (await session.ask("go", request_id="0")).request_id == "0"
             assert (await session.outcome).request_id == "2"
@@ -177,7 +177,7 @@ def test_a_session_with_a_reader_a_running_ask_or_a_question_is_not_idle() -> No
             await asyncio.sleep(3 * IDLE_S)
             go_on.set()
             assert (await asking).is_ok
-            await until(lambda: session.is_asleep)
+            await until(lambda: session._is_asleep)
 
     asyncio.run(scene())
 
@@ -194,14 +194,14 @@ async def _events(session: Session) -> None:
 
 async def _text(session: Session) -> None:
     text = asyncio.ensure_future(anext(session.text()))
-    await until(lambda: not session.is_asleep)
+    await until(lambda: not session._is_asleep)
     assert (await session.ask("next")).is_ok
     await text
 
 
 async def _approvals(session: Session) -> None:
     asking = asyncio.ensure_future(anext(session.approvals()))
-    await until(lambda: not session.is_asleep)
+    await until(lambda: not session._is_asleep)
     asking.cancel()
     await asyncio.wait([asking])
 
@@ -224,7 +224,7 @@ def test_every_use_brings_it_back(use: Callable[[Session], Awaitable[None]]) -> 
             session = await sleeper(runtime)
             await use(session)
             assert kinds(log)[:3] == [Ask, AskEnded, Resumed]
-            await until(lambda: session.is_asleep)
+            await until(lambda: session._is_asleep)
 
     asyncio.run(scene())
 
@@ -295,7 +295,7 @@ def test_a_detach_on_its_way_to_sleep_or_back_leaves_a_session_that_goes_on(
             await session.ask("go")
             session._sleep_if_idle()
             if is_waking:
-                await until(lambda: session.is_asleep)
+                await until(lambda: session._is_asleep)
             asking = asyncio.ensure_future(session.ask("next", request_id="next"))
             for _ in range(passes):
                 await asyncio.sleep(0)
@@ -335,7 +335,7 @@ def test_a_sleeping_session_wakes_to_be_closed() -> None:
         async with a_runtime(log) as runtime:
             async with runtime.open(HOST, session_id=NAME) as session:
                 await session.ask("go")
-                await until(lambda: session.is_asleep)
+                await until(lambda: session._is_asleep)
             assert await session.close() == await log.head(NAME)
             with pytest.raises(SessionEnded):
                 await session.ask("next")
@@ -422,7 +422,7 @@ def test_what_keeps_it_from_coming_back_is_raised_each_time(
             session = await runtime.open(HOST, session_id=NAME)
             await session.ask("go", request_id="0")
             session._sleep_if_idle()
-            await until(lambda: session.is_asleep)
+            await until(lambda: session._is_asleep)
             error = await happens(runtime)
             for _ in range(2):
                 with pytest.raises(error):
@@ -492,7 +492,7 @@ def test_a_hundred_sleeping_sessions_cost_little() -> None:
                 for session in sessions:
                     await session.ask("go")
                     session._sleep_if_idle()
-                await until(lambda: all(one.is_asleep for one in sessions))
+                await until(lambda: all(one._is_asleep for one in sessions))
                 gc.collect()
                 return sessions
 

@@ -28,9 +28,9 @@ class Sleeper(SessionSleep):
             add=lambda look: self.done.append("idle"), remove=lambda look: self.done.append("busy")
         )
         super().__init__("s", Rest(rounds, lambda session: self.wake(session)))  # type: ignore[arg-type]
-        self.on_sleep = lambda: self.done.append("asleep")
+        self._on_sleep = lambda: self.done.append("asleep")
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         self.done.append("checked")
 
     def _may_sleep(self) -> bool:
@@ -45,7 +45,7 @@ class Sleeper(SessionSleep):
             durable=lambda: self.durable(), aclose=self._aclose, fail=self._fail,
         )  # fmt: skip
         approvals = SimpleNamespace(permissions=("permission",))
-        self.connect(SimpleNamespace(board=self.board, hub="hub", approvals=approvals))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=self.board, hub="hub", approvals=approvals))  # type: ignore[arg-type]
         return self
 
     async def _woken(self, session: object) -> None:
@@ -87,7 +87,7 @@ async def passes(count: int = 8) -> None:
 def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
     async def work() -> None:
         one = Sleeper()
-        assert (one.slept, one.is_asleep, one._seq, one.has_failed) == (
+        assert (one._slept, one._is_asleep, one._seq, one._has_failed) == (
             Slept(EMPTY, (), NO_STATE),
             True,
             0,
@@ -96,14 +96,14 @@ def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
         one.begin()
         parts = one._live
         assert parts is not None
-        found: Any = (one.hub, one.approval_port, one._board)
+        found: Any = (one._hub, one._approval_port, one._board)
         assert found == ("hub", parts.approvals, one.board)
-        assert (one.id, one.is_asleep, one._seq) == ("s", False, 9)
+        assert (one.id, one._is_asleep, one._seq) == ("s", False, 9)
         one._sleep_if_idle()
         await passes()
         assert one.done == ["busy", "still", "cut off", CUT_OFF_S, "asleep"]
-        assert one.slept == Slept(END, ("permission",), "shared")  # type: ignore[arg-type]
-        assert (one.is_asleep, one._seq, one._moving) == (True, 7, None)
+        assert one._slept == Slept(END, ("permission",), "shared")  # type: ignore[arg-type]
+        assert (one._is_asleep, one._seq, one._moving) == (True, 7, None)
         one._sleep_if_idle()
         await passes()
         assert len(one.done) == 5, "it sleeps already"
@@ -126,7 +126,7 @@ def test_a_session_in_use_stays_awake(why: str) -> None:
                 one._sleep_if_idle()
                 assert one._moving is None
             async with one._hub_in_use() as hub:
-                assert hub is one.hub
+                assert hub is one._hub
                 one._sleep_if_idle()
         else:
             one._sleep_if_idle()
@@ -137,7 +137,7 @@ def test_a_session_in_use_stays_awake(why: str) -> None:
         await one._settled()
         one._sleep_if_idle()
         await passes()
-        assert one.is_asleep
+        assert one._is_asleep
 
     run(work)
 
@@ -146,9 +146,9 @@ def test_a_wait_for_the_end_of_a_move_ends_with_it() -> None:
     async def work() -> None:
         one = Sleeper().begin()
         one._sleep_if_idle()
-        assert not one.is_asleep
+        assert not one._is_asleep
         await one._settled()
-        assert one.is_asleep
+        assert one._is_asleep
         assert one._on_its_way is None
         await one._settled()
 
@@ -202,8 +202,8 @@ def test_a_session_that_cannot_fall_asleep_fails() -> None:
         one._sleep_if_idle()
         await passes()
         assert isinstance(one._error, StoreFailed)
-        assert one.has_failed
-        assert not one.is_asleep
+        assert one._has_failed
+        assert not one._is_asleep
         assert "asleep" not in one.done
 
     run(work)
@@ -212,11 +212,11 @@ def test_a_session_that_cannot_fall_asleep_fails() -> None:
 def test_a_session_belongs_to_its_event_loop() -> None:
     async def work() -> None:
         one = Sleeper()
-        one.check_loop()
+        one._check_loop()
 
         async def elsewhere() -> None:
             with pytest.raises(MisuseError, match="session s belongs to the event loop"):
-                one.check_loop()
+                one._check_loop()
 
         await asyncio.to_thread(asyncio.run, elsewhere())
 

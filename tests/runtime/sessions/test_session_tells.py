@@ -217,7 +217,7 @@ def test_the_first_end_of_some_words_counts() -> None:
         assert await session.tell("host", "hurry", request_id="t1") == 2
         await session.close()
         for name in ("t2", "t1"):
-            session.remember_tells({name: TellEnded(name, "heard", 5)})
+            session._remember_tells({name: TellEnded(name, "heard", 5)})
         assert [session._tells[name].result().turn for name in ("t1", "t2")] == [2, 5]
 
     run(body, ScriptedModel([]))

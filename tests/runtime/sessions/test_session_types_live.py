@@ -45,15 +45,16 @@ def bodies(events: list[Event], kind: type) -> list[Any]:
 
 
 def asked(
-    script: Any, output_schema: object = None, host: Agent | None = None, **options: Any
+    script: Any, output_schema: Any = None, host: Agent | None = None, **options: Any
 ) -> tuple[Outcome[Any], list[Event]]:
     log = MemoryLog()
 
     async def run() -> Outcome[Any]:
         async with Runtime(log, model=ScriptedModel(script), **options) as runtime:
-            return await runtime.run(
+            outcome: Outcome[Any] = await runtime.run(
                 host or Agent("host"), "go", output_schema=output_schema, session_id=NAME
             )
+            return outcome
 
     outcome = asyncio.run(run())
     return outcome, events_of(log)
@@ -213,7 +214,7 @@ def test_a_simulated_session_runs_the_validators_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [reports.Plain, reports.Callback, complex, "Finding", reports.local_type()])
-def test_a_type_without_a_schema_or_a_name_is_refused_before_anything_is_recorded(kind: object) -> None:
+def test_a_type_without_a_schema_or_a_name_is_refused_before_anything_is_recorded(kind: Any) -> None:
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=ScriptedModel([])) as runtime:
             with pytest.raises(InvalidSchema):
@@ -242,7 +243,7 @@ def script_of(request: Any) -> Any:
     )
 
 
-def hosts(kind: object = Finding) -> Agent:
+def hosts(kind: Any = Finding) -> Agent:
     return Agent("host", agents=[Agent("finder", output_schema=kind)])
 
 

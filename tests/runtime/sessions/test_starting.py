@@ -295,7 +295,7 @@ def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory:
                 SCHEMA: SchemaPort,
                 CONTEXT: ContextPort,
             }
-            assert board.ports[APPROVALS] is session.approval_port
+            assert board.ports[APPROVALS] is session._approval_port
             assert [*starter.models.values()] == [made]
             instances = session.tools.instances
             assert (instances.ended in board.on_agent_end) == has_factory
@@ -303,7 +303,7 @@ def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory:
             known = instances.profile_of("host"), instances.profile_of("host.9")
             assert known == (("host", None) if has_factory else (None, None))
             error = Diverged("s: step 1")
-            await session.on_waits(error)
+            await session._on_waits(error)
             assert runtime._started().live.waiting["s"] == Waiting(host, error)
 
     asyncio.run(work())
@@ -392,7 +392,7 @@ def test_a_session_that_failed_is_closed_before_it_is_resumed() -> None:
             session = await runtime.open(HOST, session_id="s")
             await session.ask("go")
             session._parts.board.fail(StoreFailed("the disk is full"))
-            assert session.has_failed
+            assert session._has_failed
             closed: list[str] = []
 
             async def close() -> Head:
@@ -401,7 +401,7 @@ def test_a_session_that_failed_is_closed_before_it_is_resumed() -> None:
 
             session.close = close  # type: ignore[method-assign]  # a spy that notes the call
             again = await runtime.resume("s", HOST, steal=True, on_diverged="crash")
-            assert again.on_diverged == "crash"
+            assert again._when_diverged == "crash"
             assert closed == ["closed"]
             assert (await again.ask("more")).kind == "answered"
 

@@ -52,7 +52,7 @@ def play(
 
 
 def assert_nothing_left(session: Session) -> None:
-    hub = session.hub
+    hub = session._hub
     assert not hub._readers
     assert not hub._held
     assert not hub._replies
@@ -184,7 +184,7 @@ def test_text_waits_until_the_grant_of_its_call_is_durable() -> None:
         asking = asyncio.create_task(session.ask("hi"))
         for _ in range(50):
             await asyncio.sleep(0)
-        assert len(session.hub._replies) == 1
+        assert len(session._hub._replies) == 1
         assert [item.kind for item in seen] == ["snapshot"]
         log.may_commit.set()
         await until(lambda: any(map(is_text, seen)))
@@ -324,7 +324,7 @@ def test_a_client_that_disconnects_leaves_nothing_behind(how: str) -> None:
         try:
             await leave(session)
             await asyncio.sleep(0.01)
-            assert not session.hub._readers
+            assert not session._hub._readers
             assert not session._board.watchers
         finally:
             gc.enable()
@@ -345,7 +345,7 @@ def test_a_slow_reader_is_cut_and_goes_on_from_there_and_others_notice_nothing()
         slow.take(await anext(stream))
         for _ in range(25):
             await session.ask("more")
-            (reader,) = [one for one in session.hub._readers if one is stream._reader]
+            (reader,) = [one for one in session._hub._readers if one is stream._reader]
             assert reader._bytes <= 1_024 * 1_024
         items = [item async for item in stream]
         assert [type(item) for item in items] == [StreamCut]
@@ -407,7 +407,7 @@ def test_ready_items_are_joined_to_chunks_of_bounded_size() -> None:
         served = session.stream(after=0).sse()
         chunks = [await anext(served)]
         for n in range(40):  # 200 KB in all, ready together
-            session.hub._send(TextDelta("host", 1, 1, 5_000 * n, "x" * 5_000))
+            session._hub._send(TextDelta("host", 1, 1, 5_000 * n, "x" * 5_000))
         while sum(map(len, chunks)) < 200_000:
             chunks.append(await anext(served))
         await served.aclose()
@@ -509,7 +509,7 @@ def test_what_is_served_ends_once_the_process_is_told_to_end_and_the_next_reader
             gate.set()
             await asking
             assert has_ended((await seen)[-1])  # a reader that is not served reads on
-            assert not session.hub._readers
+            assert not session._hub._readers
 
     async def collect(chunks: AsyncIterator[bytes]) -> list[bytes]:
         return [chunk async for chunk in chunks]
@@ -559,7 +559,7 @@ def test_a_reader_of_a_long_past_reads_it_at_its_own_pace() -> None:
         client.connect()
         for _ in range(5):
             client.take(await anext(stream))
-        assert not session.hub._readers
+        assert not session._hub._readers
         for _ in range(60):
             await session.ask("hi")
         following = asyncio.create_task(follow(client, stream))
@@ -591,7 +591,7 @@ def test_a_reader_joins_while_more_text_is_under_way_than_its_queue_holds() -> N
 
     async def body(session: Session) -> None:
         asking = asyncio.create_task(session.ask("go"))
-        await until(lambda: len(session.hub._replies) == children)
+        await until(lambda: len(session._hub._replies) == children)
         client = Client()
         following = asyncio.create_task(follow(client, session.stream(of="*")))
         await until(lambda: len(client.texts) == children)

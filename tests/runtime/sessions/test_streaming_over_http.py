@@ -104,7 +104,7 @@ def reply(request: ModelRequest) -> Typed:
 
 async def no_readers(session: Session) -> None:
     for _ in range(400):
-        if not session.hub._readers:
+        if not session._hub._readers:
             return
         await asyncio.sleep(0.005)
     raise AssertionError("a reader was left behind")

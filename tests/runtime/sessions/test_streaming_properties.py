@@ -115,8 +115,8 @@ async def play(plan: Plan) -> list[Event]:
         await session.close()
         await asyncio.gather(*reading)
         events = [one async for one in session.events()]
-    assert not session.hub._readers
-    assert not session.hub._replies
+    assert not session._hub._readers
+    assert not session._hub._replies
     for client in clients:
         client.check(events)
     return events

@@ -91,7 +91,7 @@ def test_a_session_that_goes_on_elsewhere_ends_its_open_spans_there_and_no_span_
         async with Runtime(log, telemetry=OpenTelemetry(first)) as runtime:
             session = await runtime.open(Agent("host", model=stuck), session_id="one")
             asked = asyncio.create_task(session.ask("Begin."))
-            await until(lambda: any(session.open_requests()))
+            await until(lambda: any(session._open_requests()))
             await session.detach(0)
             with pytest.raises(SessionDetached):
                 await asked
@@ -293,7 +293,7 @@ def test_a_session_sleeps_beside_its_observer_and_its_next_ask_is_seen_once() ->
     async def body(runtime: Runtime) -> None:
         session = await runtime.open(QUICK, session_id="one", tags=["user:1"])
         await session.ask("Begin.")
-        await until(lambda: session.is_asleep)
+        await until(lambda: session._is_asleep)
         await session.ask("Again.")
         await session.close()
 

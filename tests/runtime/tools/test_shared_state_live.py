@@ -156,7 +156,7 @@ def test_a_sleeping_session_still_shows_its_state() -> None:
         async with Runtime(":memory:", model=ScriptedModel(noting), idle_s=0.01) as runtime:
             session = await runtime.open(host)
             await session.ask("go")
-            while not session.is_asleep:  # noqa: ASYNC110  # nothing tells of sleep
+            while not session._is_asleep:  # noqa: ASYNC110  # nothing tells of sleep
                 await asyncio.sleep(0.005)
             assert session.state["count"] == 3
 
