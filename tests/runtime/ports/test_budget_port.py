@@ -492,7 +492,7 @@ def test_a_session_that_sleeps_and_wakes_stays_bound() -> None:
     async def body(runtime: Runtime) -> None:
         session = await runtime.open(service.host, session_id="s")
         await session.ask("go")
-        await settled(lambda: session.is_asleep)
+        await settled(lambda: session._is_asleep)
         assert (await session.ask("go")).is_ok
         assert (await scope(runtime)).spent_tokens == 200
         await session.close()
