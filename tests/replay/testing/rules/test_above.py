@@ -49,7 +49,7 @@ DOCTORED: dict[str, tuple[Callable[[], Log], type]] = {
 @pytest.mark.parametrize("name", DOCTORED)
 def test_a_log_that_breaks_a_rule_is_found(name: str) -> None:
     log, kind = DOCTORED[name]
-    found = check_log(log(), is_at_rest=True, kinds=(kind,))  # type: ignore[arg-type]  # a rule
+    found = check_log(log(), is_at_rest=True, kinds=(kind,))
     assert {breach.rule for breach in found} == {kind.rule}  # type: ignore[attr-defined]  # as above
 
 
