@@ -519,7 +519,7 @@ def test_a_resumed_session_is_strict_is_watched_and_finds_the_tools_of_its_sourc
                 assert watched == [session._board]
                 starter.observer = kept
                 own, starter.sources = starter.sources, sources
-                session.tools._listed("source", "spec")  # type: ignore[arg-type]
+                session.tools._listed("source", "spec")  # type: ignore[arg-type]  # a stand-in
                 starter.sources = own
                 await session.detach(0)
 
