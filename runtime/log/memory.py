@@ -89,7 +89,11 @@ class MemoryLog(EventLog):
         self._made = 0
         self._size = 0
         self._reader = MemoryReader(self)
-        self.spending = MemorySpending()
+        self._spending = MemorySpending()
+
+    @property
+    def spending(self) -> MemorySpending:
+        return self._spending
 
     async def open(self) -> None:
         self._is_open = True
@@ -163,7 +167,7 @@ class MemoryLog(EventLog):
         forks = self._forks(session_id)
         if forks and not keep_forks:
             raise has_forks(session_id, tuple(forks))
-        await self.spending.hand_over(session_id, session.epoch + 1, (), (), max(1, session.row.last_ms))
+        await self._spending.hand_over(session_id, session.epoch + 1, (), (), max(1, session.row.last_ms))
         return self._take_out(session)
 
     def _forks(self, session_id: str) -> dict[str, int]:
@@ -233,7 +237,7 @@ class MemoryLog(EventLog):
         session.rows += rows
         session.head = sealing.head(session.head)
         session.note(part.events)
-        self.spending.apply(part.spending)
+        self._spending.apply(part.spending)
         self._size += sum(map(len, rows))
         return session.head
 
@@ -303,7 +307,7 @@ class MemoryReader(LogReader):
         return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
 
     def spending(self) -> tuple[Spending, list[Unlogged]]:
-        return self._log.spending.now(), self._log.spending.lost()
+        return self._log._spending.now(), self._log._spending.lost()
 
     def key_check(self) -> str:
         return self._log._hash_chain.key_check

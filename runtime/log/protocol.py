@@ -104,11 +104,13 @@ class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class EventLog(Protocol):
     """An append-only store of sessions. One owner writes; `append` is called by one task at a time.
 
-    spending: the part that keeps the spending of budgets; None in a store that has none, which
-    `Runtime(budgets=)` refuses.
+    `spending` is optional: `Runtime(budgets=)` refuses a store without it.
     """
 
-    spending: SpendingStore | None = None
+    @property
+    def spending(self) -> SpendingStore | None:
+        """Return the part that keeps the spending of budgets."""
+        return None
 
     async def open(self) -> None:
         """Take ownership.

@@ -9,7 +9,7 @@ import pytest
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stopped
 from callboard.actors.protocol.usage import Need
-from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.log import SQLiteLog
 from callboard.runtime.log.protocol import Append
 from tests.cli.conftest import Callboard
@@ -30,7 +30,8 @@ def log(tmp_path: Path) -> str:
         log = SQLiteLog(path)
         await log.open()
         await log.create("s", 0, "")
-        changes = [call(1), call(2), call(3), Settlement(call(1), Need(1_200, 12_000))]
+        changes: list[SpendingChange] = [call(1), call(2), call(3)]
+        changes.append(Settlement(call(1), Need(1_200, 12_000)))
         await log.append([Append("s", 0, 1, [Event(1, 5, "host", "supervisor", 0, Stopped())], changes)])
         held = call(2)._replace(key=call(2).key._replace(epoch=2))
         await log.spending.hand_over("s", 2, [held], [], 6)

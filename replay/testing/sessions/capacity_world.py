@@ -88,9 +88,12 @@ class CapacityWorld:
         self._crashes = scenario.crashes
         self._leaves = list(scenario.leaves)
         self.sessions = {
-            name: PlacedSession(one, (memories or {}).get(name), name, self)
+            name: self._session(name, one, (memories or {}).get(name))
             for name, one in scenario.limited.items()
         }
+
+    def _session(self, name: str, scenario: Scenario, memory: Memory | None) -> PlacedSession:
+        return PlacedSession(scenario, memory, name, self)
 
     # --- the world ------------------------------------------------------------------
 

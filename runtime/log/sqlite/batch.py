@@ -12,7 +12,7 @@ caller then writes the batch statement by statement, which names the error.
 """
 
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
@@ -263,7 +263,7 @@ def insert_batch(
     moves: str,
     changes: str,
     chunk: Chunk,
-    spending: Chunk | None = None,
+    spending: Mapping[str, str] | None = None,
 ) -> bool:
     """Append a chunk of rows. Return False if it was refused and nothing has changed.
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.events import Event
@@ -122,7 +122,6 @@ class SQLiteLog(EventLog):
 
     @property
     def spending(self) -> SpendingStore:
-        """Return the spending of budgets."""
         return _Spending(self._run)
 
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
@@ -149,10 +148,14 @@ class SQLiteLog(EventLog):
         return answer
 
 
+class _Run(Protocol):
+    def __call__(self, work: Callable[[SQLiteStore], T]) -> Awaitable[T]: ...
+
+
 class _Spending(SpendingStore):
     """The spending of budgets of an open log. run: calls a function of the store on its thread."""
 
-    def __init__(self, run: Callable[[Callable[[SQLiteStore], Any]], Awaitable[Any]]) -> None:
+    def __init__(self, run: "_Run") -> None:
         self._run = run
 
     async def read(self, scopes: Sequence[str] | None = None) -> Spending:

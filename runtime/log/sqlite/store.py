@@ -122,7 +122,8 @@ class SQLiteStore:
             if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
                 return None
             moves, changes = plan.moves(), plan.changes()
-            spending = self.spending.parameters(NetChanges(plan.spending)) if plan.spending else None
+            net = NetChanges(plan.spending) if plan.spending else None
+            spending = None if net is None else self.spending.parameters(net)
             is_done = insert_batch(self._connection, self._version, moves, changes, chunk, spending)
             return plan if is_done else None
 

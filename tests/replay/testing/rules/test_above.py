@@ -12,9 +12,9 @@ from callboard.replay.testing.rules.above import Reserved, SettledAbove
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
@@ -49,7 +49,7 @@ DOCTORED: dict[str, tuple[Callable[[], Log], type]] = {
 @pytest.mark.parametrize("name", DOCTORED)
 def test_a_log_that_breaks_a_rule_is_found(name: str) -> None:
     log, kind = DOCTORED[name]
-    found = check_log(log(), is_at_rest=True, kinds=(kind,))  # type: ignore[arg-type]  # a rule
+    found = check_log(log(), is_at_rest=True, kinds=(kind,))
     assert {breach.rule for breach in found} == {kind.rule}  # type: ignore[attr-defined]  # as above
 
 

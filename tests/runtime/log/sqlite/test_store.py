@@ -566,12 +566,12 @@ def test_the_last_step_of_a_removal_is_written_back_and_what_went_is_sent_again(
     done: list[str] = []
     monkeypatch.setattr(sqlite_store, "write_back", lambda *given: done.append("written back"))
     store.append([Append("s", 0, 1, [large(1, 9_000)])])
-    assert len(store._blobs) == 1
+    assert len(store._remembered.blobs) == 1
     store.delete("s", False)
     while store.purge():
         assert done == []
     assert done == ["written back"]
-    assert len(store._blobs) == 0
+    assert len(store._remembered.blobs) == 0
     assert store.purge() is False
     assert done == ["written back"]
 

@@ -1,0 +1,84 @@
+"""Sessions under shared budgets: random orders with stops, crashes of one and of all, and refusals."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.session.budget_limits import Budget
+from callboard.actors.session.capacity import Capacity
+from callboard.replay.testing.sessions.budget_world import BudgetScenario, BudgetWorld, budget_monitors
+from callboard.replay.testing.sessions.faults import Faults, faults
+from callboard.replay.testing.sessions.replies import calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import in_random_order
+from callboard.replay.verify import Verifier
+from tests.effort import effort
+from tests.mutants.scripts import DONE, script
+
+PEOPLE = [profile("host", ["kid"]), profile("kid")]
+POLICY = script(host=[calls(task("kid"), task("kid")), DONE], kid=[DONE])
+TAGS = {"a": ["t:x"], "b": ["t:x"], "c": ["t:y"]}
+
+
+def family(given: Faults | None = None) -> Scenario:
+    return Scenario(PEOPLE, POLICY, [ask(limits=Limits(deadline_s=1_000))], faults=given or Faults())
+
+
+def world_of(
+    budgets: Mapping[str, Budget], given: Faults | None = None, crashes: int = 0, calls_at_once: int = 0
+) -> BudgetWorld:
+    capacity = {"scripted": Capacity(calls=calls_at_once)} if calls_at_once else {}
+    sessions = {"a": family(given), "b": family(), "c": family(given)}
+    return BudgetWorld(BudgetScenario(sessions, capacity, crashes, budgets=budgets, tags=TAGS))
+
+
+def watched(world: BudgetWorld, seed: int) -> BudgetWorld:
+    """Run a world in a random order, and hold every rule after each step and at rest."""
+    monitors, choose = budget_monitors(), in_random_order(seed)
+    for monitor in monitors:
+        monitor.begin(10_000)
+    for step in range(10_000):
+        moves = world.moves()
+        if not moves:
+            break
+        world.make(moves[choose(len(moves))])
+        for monitor in monitors:
+            assert monitor.after(world, step, 10_000) is None
+    for monitor in monitors:
+        assert monitor.at_rest(world, step) is None
+    return world
+
+
+ROOMY = {"*": Budget(tokens=100_000), "t:*": Budget(tokens=50_000, per="day")}
+NARROW = {"*": Budget(tokens=5_000), "t:*": Budget(tokens=1_500)}
+
+
+def test_with_room_for_all_every_session_answers_and_pays() -> None:
+    world = watched(world_of(ROOMY), 1)
+    assert [one.ended.kind for one in world.sessions.values()] == ["answered"] * 3
+    spent, reserved = world.stored()
+    usage = sum(one.ended.usage.tokens for one in world.sessions.values())
+    assert (spent["*", ""], reserved) == (usage, [])
+    for session in world.sessions.values():
+        assert Verifier(session.log).run() is None
+
+
+@pytest.mark.parametrize("seed", range(effort(suite=12, campaign=300)))
+@pytest.mark.parametrize("calls_at_once", [0, 1], ids=["alone", "placed"])
+def test_no_order_with_crashes_and_stops_breaks_a_rule(seed: int, calls_at_once: int) -> None:
+    given = faults("cancel", "crash", "detach", "overloaded", "unmetered", most=2, seed=seed)
+    world = watched(world_of(NARROW, given, crashes=1, calls_at_once=calls_at_once), seed)
+    for session in world.sessions.values():
+        assert session.of(AskEnded) or session.failure
+
+
+def test_a_call_that_waits_for_another_session_is_served_after_it() -> None:
+    need = 1_100
+    tight = {"*": Budget(tokens=need)}
+    one = Scenario([profile("host")], script(), [ask()])
+    world = BudgetWorld(BudgetScenario({"a": one, "b": replace(one)}, {}, budgets=tight))
+    watched(world, 3)
+    assert {session.ended.kind for session in world.sessions.values()} <= {"answered", "budget"}
