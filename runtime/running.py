@@ -12,7 +12,8 @@ from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_types import schema_of_ask
-from callboard.runtime.sessions.starting import SessionStarter, Settings
+from callboard.runtime.sessions.settings import Settings
+from callboard.runtime.sessions.starting import SessionStarter
 
 if TYPE_CHECKING:
     from callboard.runtime.agent_types import Untyped
