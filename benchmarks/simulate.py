@@ -20,8 +20,8 @@ from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
 from callboard.replay.testing.sessions.monitors import session_monitors
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.statistics import Statistics
 

@@ -24,7 +24,7 @@ _HOMES = {
     "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
     "runtime.brief": ("Brief", "Transcript"),
     "runtime.capacity": ("CapacityReport",),
-    "runtime.contexts": ("SystemContext",),
+    "runtime.contexts": ("SystemContext", "WholeHistory"),
     "runtime.files.files": ("Files",),
     "runtime.histories.history": ("History",),
     "runtime.http.settings": ("Http",),
@@ -56,7 +56,6 @@ _HOMES = {
     "runtime.tools.output": ("Blocks",),
     "runtime.tools.shared_state": ("SharedKey",),
     "runtime.tools.tool": ("Tool", "tool"),
-    "runtime.whole_history": ("WholeHistory",),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -20,6 +20,7 @@ from callboard.runtime.brief import Brief as Brief
 from callboard.runtime.brief import Transcript as Transcript
 from callboard.runtime.capacity import CapacityReport as CapacityReport
 from callboard.runtime.contexts import SystemContext as SystemContext
+from callboard.runtime.contexts import WholeHistory as WholeHistory
 from callboard.runtime.files.files import Files as Files
 from callboard.runtime.histories.history import History as History
 from callboard.runtime.http.settings import Http as Http
@@ -64,7 +65,6 @@ from callboard.runtime.tools.output import Blocks as Blocks
 from callboard.runtime.tools.shared_state import SharedKey as SharedKey
 from callboard.runtime.tools.tool import Tool as Tool
 from callboard.runtime.tools.tool import tool as tool
-from callboard.runtime.whole_history import WholeHistory as WholeHistory
 
 __version__: str
 

@@ -3,7 +3,7 @@
 from callboard.lazy_names import lazy_names
 
 _HOMES = {
-    "runtime.memory.protocol": ("Memory", "MemoryEntry"),
+    "runtime.memory.access": ("Memory", "MemoryEntry"),
     "runtime.memory.sqlite": ("SQLiteMemory",),
 }
 

@@ -3,7 +3,7 @@
 from callboard.lazy_names import lazy_names
 
 _HOMES = {
-    "runtime.orchestrator.aggregation": ("Aggregator",),
+    "runtime.orchestrator.choices": ("Aggregator", "Router"),
     "runtime.orchestrator.analysis": ("HintRule", "ModelAnalyzer", "QueryAnalyzer"),
     "runtime.orchestrator.contracts": (
         "Conflict",
@@ -18,7 +18,6 @@ _HOMES = {
     ),
     "runtime.orchestrator.orchestrator": ("Orchestrator",),
     "runtime.orchestrator.policy_run": ("PolicyRun",),
-    "runtime.orchestrator.routing": ("Router",),
     "runtime.orchestrator.specialists": ("Registry", "Specialist"),
 }
 

@@ -1,9 +1,10 @@
 # Written by `python -m tools.public_names` from the table beside it; do not edit.
 
-from callboard.runtime.orchestrator.aggregation import Aggregator as Aggregator
 from callboard.runtime.orchestrator.analysis import HintRule as HintRule
 from callboard.runtime.orchestrator.analysis import ModelAnalyzer as ModelAnalyzer
 from callboard.runtime.orchestrator.analysis import QueryAnalyzer as QueryAnalyzer
+from callboard.runtime.orchestrator.choices import Aggregator as Aggregator
+from callboard.runtime.orchestrator.choices import Router as Router
 from callboard.runtime.orchestrator.contracts import Conflict as Conflict
 from callboard.runtime.orchestrator.contracts import Finding as Finding
 from callboard.runtime.orchestrator.contracts import OrchestratorResult as OrchestratorResult
@@ -15,7 +16,6 @@ from callboard.runtime.orchestrator.contracts import SpecialistResult as Special
 from callboard.runtime.orchestrator.contracts import ToolUse as ToolUse
 from callboard.runtime.orchestrator.orchestrator import Orchestrator as Orchestrator
 from callboard.runtime.orchestrator.policy_run import PolicyRun as PolicyRun
-from callboard.runtime.orchestrator.routing import Router as Router
 from callboard.runtime.orchestrator.specialists import Registry as Registry
 from callboard.runtime.orchestrator.specialists import Specialist as Specialist
 

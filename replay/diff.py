@@ -26,7 +26,7 @@ from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.diff_values import LONG_CHARS, compared, shortened
 from callboard.replay.divergence import first_difference
-from callboard.replay.row_kinds import agent_of, kind_of
+from callboard.replay.reading import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 
 Key: TypeAlias = tuple[str, str, int, int, int | str, str, int]

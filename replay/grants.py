@@ -1,10 +1,11 @@
-"""The model call of an event: every event of a turn leads to the request of that turn."""
+"""The model call of an event, and its request as it was sent."""
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.kept_bodies import body_after
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     BudgetGiven,
@@ -14,6 +15,8 @@ from callboard.actors.protocol.port_messages import (
     RequestBudget,
     RequestCapacity,
 )
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import Sent
 
 
 class Log(Protocol):
@@ -81,3 +84,24 @@ def _grant_of_turn(log: Log, event: Event, agent: str, turn: int) -> Event | Non
 def _is_reply(event: Event, agent: str, turn: int) -> bool:
     body = event.body
     return isinstance(body, ModelReplied) and event.recipient == agent and body.turn == turn
+
+
+class SentRequest(NamedTuple):
+    """A request as it was sent. body: without secrets; empty if it was not kept."""
+
+    sent: Sent
+    body: bytes
+
+
+def sent_request(events: Iterable[Event], asked: ModelRequest) -> SentRequest | None:
+    """Return a request as it was sent; None if the log does not say. events: of its agent, in order."""
+    body = b""
+    for event in events:
+        reply = event.body
+        if not isinstance(reply, ModelReplied) or event.recipient != asked.address:
+            continue
+        body = body_after(body, reply)
+        is_own = (reply.turn, reply.attempt) == (asked.turn, asked.attempt)
+        if is_own and reply.sent is not None:
+            return SentRequest(reply.sent, body if reply.body else b"")
+    return None

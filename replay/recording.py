@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from callboard.replay.changed.result import ChangedReplay
     from callboard.replay.diagnosis.finding import Finding
     from callboard.replay.diff import SessionDiff
+    from callboard.replay.digests import Change
+    from callboard.replay.grants import SentRequest
     from callboard.replay.grouping import Span
     from callboard.replay.rights import AgentRights
-    from callboard.replay.sent_requests import SentRequest
-    from callboard.replay.state_changes import Change
     from callboard.replay.states import States
     from callboard.replay.steps import Steps
     from callboard.replay.verify import Page
@@ -144,7 +144,7 @@ class Recording(AbstractContextManager["Recording"]):
     def _refused(self, suspects: Suspects) -> list[RefusedCall]:
         if not suspects.agents:  # nearly always: no decider is imported
             return []
-        from callboard.replay.refusal_watch import refused_in
+        from callboard.replay.refused_calls import refused_in
 
         return refused_in(self._source, suspects)
 
@@ -302,7 +302,7 @@ class Recording(AbstractContextManager["Recording"]):
         actor's events only, so their digests are not checked. Raises UnknownName.
         """
         from callboard.actors.session.step import initial
-        from callboard.replay.state_changes import changes
+        from callboard.replay.digests import changes
 
         at, actor = self.decision(seq)
         if not actor:
@@ -313,7 +313,7 @@ class Recording(AbstractContextManager["Recording"]):
 
     def _shared_changes(self, event: Event) -> "Iterator[Change]":
         from callboard.actors.session.shared_state import folded
-        from callboard.replay.state_changes import may_change_shared, shared_changes
+        from callboard.replay.digests import may_change_shared, shared_changes
 
         if not may_change_shared(event.body):
             return
@@ -325,7 +325,7 @@ class Recording(AbstractContextManager["Recording"]):
 
         path: of the field, such as `phase` or `spent.micro_usd`. Reads that actor's events up to there.
         """
-        from callboard.replay.state_changes import value_at
+        from callboard.replay.digests import value_at
 
         found, value = 0, None
         for event in self.events_of(actor, max(1, before - 1)):
@@ -363,7 +363,7 @@ class Recording(AbstractContextManager["Recording"]):
 
         Reads its agent's events only.
         """
-        from callboard.replay.sent_requests import sent_request
+        from callboard.replay.grants import sent_request
 
         return sent_request(self.events_of(asked.address, self.head.seq), asked)
 

@@ -23,9 +23,8 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff_values import FOREIGN, IDS
 from callboard.replay.json_values import at_path, names, parts_of, written
-from callboard.replay.reading import Source, whole
+from callboard.replay.reading import Source, concerns, kind_of, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects
-from callboard.replay.row_kinds import concerns, kind_of
 from callboard.runtime.log.protocol import Sealed, Stored
 
 COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
-from callboard.replay.row_kinds import kind_of
+from callboard.replay.reading import kind_of
 from callboard.runtime.log.protocol import LogReader, event_of
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import prompt_text

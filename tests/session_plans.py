@@ -18,8 +18,8 @@ from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.replies import Reply, Use, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}

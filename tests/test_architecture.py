@@ -35,7 +35,7 @@ PURE = {
 
 ONLY_IN = {
     "pykka": {"runtime/scheduling/loop_actor.py"},
-    "time": {"runtime/clock.py", "runtime/shell/guard.py", "replay/testing/stopwatch.py"},
+    "time": {"runtime/clock.py", "runtime/shell/guard.py", "replay/testing/statistics.py"},
     "random": {"replay/testing/", "runtime/programs/run.py", "runtime/programs/context.py"},
     "secrets": {"runtime/clock.py"},
     "uuid": {"runtime/sanitize.py"},

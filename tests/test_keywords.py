@@ -7,7 +7,18 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from callboard import Agent, Capacity, Limits, Runtime, ScriptedModel, Session, ToolContext, program, tool
+from callboard import (
+    Agent,
+    Budget,
+    Capacity,
+    Limits,
+    Runtime,
+    ScriptedModel,
+    Session,
+    ToolContext,
+    program,
+    tool,
+)
 from callboard.keywords import checked, known_names
 from callboard.models import Prices
 from callboard.permissions import Allowed
@@ -26,6 +37,7 @@ from callboard.testing import explore
         (Limits, (), "token", "Limits() has no argument 'token'; did you mean 'tokens'?"),
         (Capacity, (), "call", "Capacity() has no argument 'call'; did you mean 'calls'?"),
         (Prices, (1, 2), "tier", "Prices() has no argument 'tier'; did you mean 'tiers'?"),
+        (Budget, (), "token", "Budget() has no argument 'token'; did you mean 'tokens'?"),
         (Allowed, (), "tool", "Allowed() has no argument 'tool'; did you mean 'tools'?"),
         (ScriptedModel, ([],), "zzz", "ScriptedModel() has no argument 'zzz'; there are: script, name,"),
     ],

@@ -1,7 +1,7 @@
 """Near names for one that is not known: of an argument, a model, a provider, a capability, a request."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,9 +39,12 @@ def unknown_argument(call: str, name: str, known: Iterable[str]) -> TypeError:
 class NamedFields(msgspec.StructMeta):
     """The class of those Structs that users make: their constructors suggest near names for unknown ones."""
 
-    def __call__(cls, *values: Any, **named: Any) -> Any:
-        """Make a Struct. Raises TypeError for an unknown argument."""
-        unknown = next((name for name in named if name not in cls.__struct_fields__), None)
-        if unknown is not None:
-            raise unknown_argument(cls.__name__, unknown, cls.__struct_fields__)
-        return super().__call__(*values, **named)
+    # Type checkers would take the class of each value for `Any`.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *values: Any, **named: Any) -> Any:
+            """Make a Struct. Raises TypeError for an unknown argument."""
+            unknown = next((name for name in named if name not in cls.__struct_fields__), None)
+            if unknown is not None:
+                raise unknown_argument(cls.__name__, unknown, cls.__struct_fields__)
+            return super().__call__(*values, **named)

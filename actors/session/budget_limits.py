@@ -16,13 +16,14 @@ from typing import Final, Literal, TypeAlias
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.limits import micro_usd
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.session.budget_periods import Per
 
 Unit: TypeAlias = Literal["tokens", "micro_usd"]
 _OF_TAG: Final = ":*="
 
 
-class Budget(Value, frozen=True):
+class Budget(Value, frozen=True, metaclass=NamedFields):
     """The most that all calls of a scope may use in a period. None for no limit of that kind.
 
     cost_usd: US dollars; the models of its sessions need prices. tokens: as in `Limits`. per: `"day"` or

@@ -13,8 +13,8 @@ from callboard.actors.protocol.value_types import Sent
 from callboard.cli.errors import misused, not_found
 from callboard.cli.loading import load_module
 from callboard.cli.output import emit, emit_json, emit_lines, fields, talk
+from callboard.replay.grants import SentRequest
 from callboard.replay.recording import Recording
-from callboard.replay.sent_requests import SentRequest
 from callboard.runtime.models.protocol import Model, RepairsReplies, WritesBodies, is_model, model_named
 
 

@@ -32,7 +32,7 @@ from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.stability import Unstable
-from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.statistics import Stopwatch
 from callboard.replay.testing.world import World, steps_of
 from callboard.testing.subject import Subject, made, run_lines
 

@@ -15,7 +15,7 @@ from callboard.cli.options import beside_option, log_option, session_argument
 from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, keyed_log, log_keys, open_reader
 from callboard.replay.exports.importing import Importing
-from callboard.replay.exports.parsing import ExportReader
+from callboard.replay.exports.jsonl import ExportReader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
 from callboard.runtime.log.forks import parents_first

@@ -31,7 +31,7 @@ from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.run_command import changed_limits, with_recorded_model
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.billing import billing
+from callboard.replay.lineage import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster

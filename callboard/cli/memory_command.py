@@ -10,7 +10,7 @@ from callboard.cli.formats import local, utc
 from callboard.cli.options import json_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.terminal_escape import safe_line
-from callboard.runtime.memory.protocol import HITS_MAX, MemoryEntry
+from callboard.runtime.memory.access import HITS_MAX, MemoryEntry
 from callboard.runtime.memory.sqlite import SQLiteMemory
 
 _CORRUPT = ("damaged", "foreign", "too_new")

@@ -8,7 +8,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
-from callboard.replay.billing import Billing
+from callboard.replay.lineage import Billing
 
 if TYPE_CHECKING:  # readers of a log need no agents, which it loads
     from callboard.runtime.sessions.outcome import Outcome

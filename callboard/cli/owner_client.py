@@ -10,8 +10,7 @@ import msgspec
 from callboard.actors.protocol import errors
 from callboard.actors.protocol.errors import CallboardError, StoreFailed
 from callboard.actors.protocol.immutable import NULL
-from callboard.runtime.control.place import HAS_SOCKETS, is_same_user, refuse_foreign
-from callboard.runtime.control.wire import Command
+from callboard.runtime.control.wire import HAS_SOCKETS, Command, is_same_user, refuse_foreign
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite.owner import read_lock
 

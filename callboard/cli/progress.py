@@ -10,8 +10,7 @@ from typing import Final, TextIO
 
 from callboard.cli.formats import counted, duration
 from callboard.cli.output import console_on, is_terminal, talk
-from callboard.replay.testing.statistics import CampaignProgress, Statistics
-from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.statistics import CampaignProgress, Statistics, Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2
 _PRINTED_EVERY_S: Final = 10.0  # off a terminal, so that a build log shows progress

@@ -17,9 +17,8 @@ from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, width_of_stdout
 from callboard.cli.recordings import say_checked
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.digests import to_jsonable
+from callboard.replay.digests import Change, to_jsonable
 from callboard.replay.recording import Recording
-from callboard.replay.state_changes import Change
 
 _VALUE_CHARS_MAX: Final = 60
 _CHANGES_SHOWN: Final = 40

@@ -21,9 +21,8 @@ from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, u
 from callboard.cli.output import attributes, emit_json, emit_lines, fields, talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import usage_of
-from callboard.replay.billing import billing
 from callboard.replay.failures import Failure, Failures
-from callboard.replay.lineage import Branch
+from callboard.replay.lineage import Branch, billing
 from callboard.replay.recording import Recording
 from callboard.replay.titles import title_in
 from callboard.runtime.log.tree import Tree

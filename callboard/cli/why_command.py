@@ -23,7 +23,7 @@ from callboard.cli.options import (
 )
 from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import open_event, say_checked
-from callboard.replay.label_source import label_source
+from callboard.replay.rights import label_source
 from callboard.replay.why import Why
 
 _SHOWN = 12  # events of a long list, beside those that matter

@@ -16,8 +16,7 @@ from callboard.actors.protocol.events import Event
 from callboard.cli.changed_agents import replay_with
 from callboard.cli.formats import counted
 from callboard.replay.changed.result import ChangedReplay
-from callboard.replay.exports.lines import Header
-from callboard.replay.exports.parsing import ExportReader
+from callboard.replay.exports.jsonl import ExportReader, Header
 from callboard.replay.recording import Recording
 from callboard.replay.testing.explore import Explored, Plan, explore
 from callboard.replay.testing.run import Bounds

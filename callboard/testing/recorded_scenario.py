@@ -33,10 +33,9 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
-from callboard.replay.exports.recorded_parts import Place
-from callboard.replay.exports.recorded_programs import named
+from callboard.replay.exports.recorded_parts import Place, named
 from callboard.replay.testing.sessions import scenario as pure
-from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.sessions.session_types import SessionTypes

@@ -14,8 +14,8 @@ import msgspec
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import NO_FAULTS
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.replay.testing.sessions.world import SessionWorld
 
 _REFUSALS: Final = (

@@ -34,14 +34,14 @@ from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
-from callboard.replay.testing.sessions.replies import Policy as PurePolicy
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check, ProcessTools, Scenario
 from callboard.replay.testing.sessions.scenario import Context as PureContext
+from callboard.replay.testing.sessions.scripted_replies import Policy as PurePolicy
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.approvals import ApprovalAnswer
-from callboard.runtime.contexts import made_context
+from callboard.runtime.contexts import ReadableContext, made_context
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import DivergedAnswer, Model, ModelAnswer
@@ -49,7 +49,6 @@ from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.ports.tool_port import with_use
-from callboard.runtime.readable_contexts import ReadableContext
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated

@@ -18,10 +18,10 @@ from msgspec import Meta
 
 from callboard.actors.protocol.errors import FileError, ToolError
 from callboard.runtime.files.files import Files
-from callboard.runtime.files.paths import joined, shown
-from callboard.runtime.files.reading import Entry
+from callboard.runtime.files.opening import joined, shown
 from callboard.runtime.files.searching import Glob, Line, LinePattern
 from callboard.runtime.files.text import Text
+from callboard.runtime.files.whole_files import Entry
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import tool
 from callboard.tools.listing import described, fitting, lines_of, listed, numbered

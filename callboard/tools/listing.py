@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from callboard.runtime.files.paths import shown
-from callboard.runtime.files.reading import Entry
+from callboard.runtime.files.opening import shown
+from callboard.runtime.files.whole_files import Entry
 
 OUTPUT_CHARS_MAX: Final = 45_000
 """Characters of a result, below the default of `max_tool_output_chars`, so that its last line stays."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from callboard.runtime.memory.protocol import HITS_MAX, SHARED
+from callboard.runtime.memory.access import HITS_MAX, SHARED
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import tool
 from callboard.tools.listing import listed

@@ -1,17 +1,20 @@
-"""A recording, replayed with changed agents: what differs, as texts."""
+"""A recording, replayed with changed agents: what differs, as texts and lines of requests."""
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
 
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
 from callboard.replay.changed.agents_now import AgentsNow
 from callboard.replay.changed.following import Following
-from callboard.replay.changed.request_lines import request_lines
 from callboard.replay.changed.result import ChangedReplay, RequestDifference
 from callboard.replay.diff import profile_lines
 
@@ -64,3 +67,28 @@ def _lines(profiles: tuple[Json, ...]) -> list[str]:
 
 def _diff(recorded: list[str], now: list[str]) -> Iterator[str]:
     return difflib.unified_diff(recorded, now, "recorded", "now", lineterm="", n=2)
+
+
+def request_lines(request: ModelRequest) -> list[str]:
+    """Return a request as lines: its model, its tools by name, its instructions, its messages."""
+    body = msgspec.json.decode(request.body())
+    tools = {tool.get("name", str(place)): tool for place, tool in enumerate(body.pop("tools"))}
+    return [*_lines_lines("", {"model": body.pop("model"), "tools": tools, **body})]
+
+
+def _lines_lines(path: str, value: Any) -> Iterator[str]:
+    """Yield the lines of a value. An empty object, an empty list and a null have none."""
+    if isinstance(value, dict | list):
+        for place, part in _parts(value):
+            yield from _lines_lines(f"{path}{place}".lstrip("."), part)
+    elif isinstance(value, str):
+        yield from (f"{path}: {line}" for line in value.split("\n"))
+    elif value is not None:
+        yield f"{path}: {msgspec.json.encode(value).decode()}"
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a value, each with its place as it stands in a path."""
+    if isinstance(value, dict):
+        return ((f".{name}", part) for name, part in value.items())
+    return ((f"[{place}]", part) for place, part in enumerate(value))

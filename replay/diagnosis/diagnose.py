@@ -46,9 +46,8 @@ from callboard.replay.diagnosis.stale_reads import StaleReads
 from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
 from callboard.replay.diagnosis.untold import RepeatedEffects, UntoldErrors
 from callboard.replay.diagnosis.unused_reports import UnusedReports
-from callboard.replay.reading import Source
+from callboard.replay.reading import START, Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
-from callboard.replay.row_kinds import START
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,

@@ -5,8 +5,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
-from callboard.replay.exports.lines import Header
-from callboard.replay.exports.parsing import Item
+from callboard.replay.exports.jsonl import Header, Item
 from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.removal import erase
 

@@ -20,7 +20,7 @@ from callboard.replay.page.comparison import comparison, in_order, shared_events
 from callboard.replay.page.lines import PageLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Source
-from callboard.replay.refusal_watch import refused_in
+from callboard.replay.refused_calls import refused_in
 
 EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""

@@ -22,8 +22,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap, Node
 from callboard.actors.session.core import recorded_failure
 from callboard.replay.digests import to_jsonable
-from callboard.replay.refusal_watch import RefusalWatch
-from callboard.replay.refused_calls import RefusedCall
+from callboard.replay.refused_calls import RefusalWatch, RefusedCall
 from callboard.replay.states import Fold, Output
 
 _encode: Final = msgspec.json.Encoder().encode

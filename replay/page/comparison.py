@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Final
 
 from callboard.actors.protocol.events import Event
-from callboard.replay.billing import billing
 from callboard.replay.diff import Difference, diff
+from callboard.replay.lineage import billing
 from callboard.replay.reading import Rows, Source, whole
 from callboard.runtime.log.protocol import Segment, Stored
 

@@ -27,11 +27,11 @@ from callboard.replay.digests import state_digest, to_jsonable
 from callboard.replay.divergence import clipped_json, first_difference
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.parallel import start
 from callboard.replay.testing.run import replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.statistics import Statistics
-from callboard.replay.testing.worker_process import start
 from callboard.replay.testing.world import MakeWorld, Scenario, Step, Violation, World
 
 PROCESSES = 3  # a set of two is walked in one order under half of all seeds

@@ -27,8 +27,7 @@ from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.stability import KeptRun, Unstable
-from callboard.replay.testing.statistics import Figures, Statistics
-from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.statistics import Figures, Statistics, Stopwatch
 from callboard.replay.testing.world import (
     MakeWorld,
     Monitor,

@@ -20,11 +20,10 @@ from typing import Generic, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.happens_before import Order
+from callboard.replay.testing.happens_before import Order, unneeded_steps
 from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.sampling import Turns
-from callboard.replay.testing.slicing import unneeded_steps
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation, W, by_strand
 
 BUDGET_STEPS = 500_000

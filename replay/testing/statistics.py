@@ -2,12 +2,15 @@
 
 Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
 hashes in sets of a limited size: a full one says "at least".
+
+The duration of a campaign: the only clock in this folder, which no world sees.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from time import monotonic
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +22,6 @@ DISTINCT_MAX = 100_000
 FAULTS_MAX = 1_000
 SAMPLED_FIRST = 100  # coverage, width and strands of a run cost as much as the run
 SAMPLED_EVERY = 64
-
 SUMS = ("runs", "steps", "at_rest", "cut", "unfinished")
 MOSTS = ("longest", "widest", "strands")
 
@@ -152,3 +154,15 @@ class Figures(msgspec.Struct, frozen=True):
             faults=dict(sorted(statistics.faults.items())),
             bounds=(statistics.bound(1), statistics.bound(2), statistics.bound(3)),
         )
+
+
+class Stopwatch:
+    """Runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._start = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return monotonic() - self._start

@@ -21,7 +21,6 @@ from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TA
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import KINDS, Faults
-from callboard.replay.testing.sessions.replies import Reply, Use
 from callboard.replay.testing.sessions.scenario import (
     NO_LIMITS,
     Check,
@@ -31,6 +30,7 @@ from callboard.replay.testing.sessions.scenario import (
     profile,
     tell,
 )
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use
 
 try:
     from hypothesis import strategies as st

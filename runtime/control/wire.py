@@ -1,27 +1,27 @@
-"""The messages on the control socket: one line of JSON each way, then the end of the connection.
+"""The control socket of a log: its place, its check, and the messages on it."""
 
-{"command":"approvals"}
-{"command":"answer","session":"...","seq":7,"is_approved":true,"note":"","by":"ann","is_always":false}
-{"command":"delete","session":"..."}
-{"command":"prune","older_than_s":2592000,"status":"closed","tag":null}
-{"command":"vacuum"}
-{"command":"cancel","session":"...","reason":""}
-{"command":"tell","session":"...","address":"host.1","text":"..."}
-
-{"value":...}
-{"error":"...","kind":"UnknownName"}
-"""
-
+import hashlib
+import os
+import socket
+import stat
+import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.session_rows import SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
 """The longest request. Answers have no such limit: they come from our own process."""
+PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
+"""The bytes of `sun_path` without its NUL: unix(7) of Linux, and that of macOS and the BSDs."""
+HAS_SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
+"""True where Python has sockets that stand in a folder and belong to a user: not on Windows."""
 
 
 class Base(msgspec.Struct, frozen=True, tag_field="command", forbid_unknown_fields=True):
@@ -116,3 +116,84 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 COMMANDS: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(Command)
+
+
+def places_of(log: Path) -> list[Path]:
+    """Return the places where the socket of a log may stand, the best first. log: its resolved path."""
+    beside = log.with_name(log.name + ".sock")
+    name = hashlib.blake2b(os.fsencode(log), digest_size=12).hexdigest()
+    places = (beside, _user_folder() / f"{name}.sock")
+    return [place for place in places if len(os.fsencode(place)) <= PATH_BYTES_MAX]
+
+
+def _user_folder() -> Path:
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if runtime.is_absolute() and runtime.is_dir():
+        return runtime / "callboard"
+    return Path(tempfile.gettempdir()) / f"callboard-{os.geteuid()}"
+
+
+def bound_socket(log: Path) -> tuple[socket.socket, Path]:
+    """Return a socket that only this user can connect to, and its place. The caller owns the log.
+
+    Raises StoreFailed where no socket can stand, and leaves files alone that are not ours.
+    """
+    refusals: list[str] = []
+    for place in places_of(log):
+        try:
+            _make_room(log, place)
+            return _bound(place), place
+        except OSError as error:
+            refusals.append(f"{place}: {error.strerror or error}")
+        except StoreFailed as error:
+            refusals.append(str(error))
+    raise StoreFailed(f"{log}: no control socket can stand beside it ({'; '.join(refusals)})")
+
+
+def _make_room(log: Path, place: Path) -> None:
+    """Make the user's own folder, and remove the socket that a dead owner left there."""
+    if place.parent != log.parent:
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign_folder(place.parent)
+    if os.path.lexists(place):
+        refuse_foreign(place)
+        place.unlink()  # its owner is dead, or has lost the log to us: we hold the lock
+
+
+def _bound(place: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        made.bind(os.fspath(place))
+        place.chmod(0o600)  # before it listens: until then every connection is refused
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def refuse_foreign(place: Path) -> None:
+    """Refuse a file that is not a socket of this user. Raises StoreFailed, and OSError for a missing file."""
+    found = place.lstat()
+    if not stat.S_ISSOCK(found.st_mode):
+        raise StoreFailed(f"{place} is not a socket; it is left alone: move it away")
+    if found.st_uid != os.geteuid():
+        raise StoreFailed(f"{place} belongs to user {found.st_uid}; it is left alone: have it removed")
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """Refuse a folder that others could write to. Raises StoreFailed."""
+    found = folder.lstat()
+    is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+    if not is_private or found.st_uid != os.geteuid():
+        raise StoreFailed(f"{folder} is not a private folder of this user; it is left alone")
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Return whether the other end belongs to this user, where the system tells; else True."""
+    # Without SO_PEERCRED (macOS) the permissions of the socket file are the only guard.
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, 12)
+    return int.from_bytes(credentials[4:8], sys.byteorder) == os.geteuid()

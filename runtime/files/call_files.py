@@ -1,19 +1,22 @@
 """`ctx.files` of one call: the files of the session within the agent's rights, with labels.
 
 A file has the labels of the agent that wrote it. A call that reads the file brings them to its own agent.
+
+The files of a session that has none.
 """
 
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
-from callboard.actors.protocol.errors import FileError
+from callboard.actors.protocol.errors import FileError, MisuseError
 from callboard.actors.protocol.file_area import ALL, FileArea, covers, narrowed
 from callboard.actors.protocol.layers import file_prefixes
 from callboard.actors.session.file_labels import FileLabels
 from callboard.runtime.files.files import Files
-from callboard.runtime.files.paths import relative
-from callboard.runtime.files.reading import READ_BYTES_MAX, Entry
+from callboard.runtime.files.opening import relative
+from callboard.runtime.files.whole_files import READ_BYTES_MAX, Entry
 from callboard.runtime.tools.access import Access
 
 
@@ -81,3 +84,17 @@ class CallFiles(Files):
     def _refuse(self, refusal: str) -> None:
         if refusal:
             raise FileError(refusal, "denied")
+
+
+class _NoFiles:
+    """Stands for the files of a session that has none."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # asked by inspect and others, which expect this error
+            raise AttributeError(name)
+        raise MisuseError(
+            "this session has no files: pass Runtime(files=...), or ToolContext(files=...) in a test"
+        )
+
+
+NO_FILES: Final = _NoFiles()

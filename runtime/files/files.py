@@ -8,12 +8,17 @@ from typing import Final, TypeVar
 
 from callboard.actors.protocol.errors import FileError, MisuseError
 from callboard.actors.protocol.file_area import ALL, FileArea, covers, leads_to, narrowed, prefixes_of
-from callboard.runtime.files.opening import FOLDER, LISTED, READ, Opener, best_opener
-from callboard.runtime.files.paths import relative, shown
-from callboard.runtime.files.reading import READ_BYTES_MAX, Entry, entries_of, read_whole, refused
+from callboard.runtime.files.opening import FOLDER, LISTED, READ, Opener, best_opener, relative, shown
+from callboard.runtime.files.searching import Walk
 from callboard.runtime.files.text import Text, decoded
-from callboard.runtime.files.walking import Walk
-from callboard.runtime.files.writing import write_whole
+from callboard.runtime.files.whole_files import (
+    READ_BYTES_MAX,
+    Entry,
+    entries_of,
+    read_whole,
+    refused,
+    write_whole,
+)
 from callboard.runtime.label_names import labels_of
 
 T = TypeVar("T")

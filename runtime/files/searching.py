@@ -1,18 +1,13 @@
-"""Patterns for names and for lines, in an engine whose time is linear in the text (RE2).
-
-Names are matched by globs, which become expressions:
-
-    *  ?  [a-z]  [!a-z]     within a name          **      also over folders
-    {a,b}                   one of them            *.py    without a /, in every folder
-"""
+"""Searches: patterns for names and for lines, in an engine of linear time (RE2), and walks over folders."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import re2
 
-from callboard.actors.protocol.errors import ToolError
+from callboard.actors.protocol.errors import FileError, ToolError
+from callboard.runtime.files.whole_files import Entry
 from callboard.runtime.sanitize import clean_text
 
 PATTERN_CHARS_MAX: Final = 1_000
@@ -21,6 +16,24 @@ _PIECE_BYTES: Final = (
     1_000_000  # lines that are searched at a time: between two pieces a search can be stopped
 )
 _TOKENS: Final = {"*": "[^/]*", "?": "[^/]"}
+ENTRIES_MAX: Final = 100_000
+"""Entries that a walk looks at."""
+DEPTH_MAX: Final = 64
+"""Folders within each other that a walk enters."""
+SKIPPED: Final = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "__pycache__",
+        "node_modules",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    }
+)
+"""Names of folders that a walk does not enter, unless it begins there."""
 
 
 class Line(NamedTuple):
@@ -139,3 +152,43 @@ def _token(text: str) -> tuple[str, str]:
         inside = text[1:end].replace("\\", "\\\\").replace("[", "\\[")
         return f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]", text[end + 1 :]
     return _TOKENS.get(text[0]) or re2.escape(text[0]), text[1:]
+
+
+class Walk:
+    """The files below a folder, in the order of their paths. Links are neither followed nor listed.
+
+    path: of the folder. is_cut: True once a walk has left something out, because a bound was reached.
+    """
+
+    def __init__(self, entries: Callable[[str], Sequence[Entry]], path: str) -> None:
+        self._entries = entries
+        self.path = path
+        self._left = ENTRIES_MAX
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._left, self.is_cut = ENTRIES_MAX, False
+        yield from self._below(self._entries(self.path), DEPTH_MAX)
+
+    def _below(self, entries: Sequence[Entry], depth: int) -> Iterator[Entry]:
+        for entry in entries:
+            if self._left <= 0:
+                self.is_cut = True
+                return
+            self._left -= 1
+            if entry.kind == "file":
+                yield entry
+            elif entry.kind == "folder":
+                yield from self._entered(entry, depth)
+
+    def _entered(self, folder: Entry, depth: int) -> Iterator[Entry]:
+        if folder.path.rpartition("/")[2] in SKIPPED:
+            return
+        if not depth:
+            self.is_cut = True
+            return
+        try:
+            entries = self._entries(folder.path)
+        except FileError:  # it went away, became a link, or may not be read by the user
+            return
+        yield from self._below(entries, depth - 1)

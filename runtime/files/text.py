@@ -4,7 +4,7 @@ import codecs
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.errors import FileError
-from callboard.runtime.files.paths import shown
+from callboard.runtime.files.opening import shown
 
 _BINARY_IF_IN: Final = 8_192  # bytes in which a NUL means that a file is not text
 _BOMS: Final = (

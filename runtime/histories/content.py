@@ -7,6 +7,8 @@ file, input_file                   document, from a data URL or an address
 image, document, thinking, ...     the same block without its cache mark
 audio, the id of a file            a text that names the part left out
 any other part                     its JSON as text
+
+The faults of a history, and the repairs that make up for them.
 """
 
 import re
@@ -16,9 +18,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.blocks import is_private
+from callboard.actors.protocol.errors import InvalidHistory
 
 Block: TypeAlias = dict[str, Any]
-
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
 _IMAGES: Final = frozenset({"image_url", "input_image"})
 _FILES: Final = frozenset({"file", "input_file"})
@@ -26,6 +28,7 @@ _WITHOUT: Final = frozenset({"input_audio", "audio", "output_audio", "input_vide
 _KEPT: Final = frozenset({"image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
 _READ: Final = _TEXTS | _IMAGES | _FILES | _WITHOUT | _KEPT | {"refusal"}
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
+_FAULT_CHARS_MAX: Final = 300
 
 
 def text_of(text: str) -> Block:
@@ -111,3 +114,40 @@ def without_marks(block: Block) -> Block:
     if isinstance(content, list):
         kept["content"] = [without_marks(one) if isinstance(one, dict) else one for one in content]
     return kept
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """A repair of a history. index: of the message, from 0. fault: of it. done: the change made for it.
+
+    >>> print(Repair(3, "is empty", "it is left out"))
+    messages[3] is empty: it is left out
+    """
+
+    index: int
+    fault: str
+    done: str
+
+    def __str__(self) -> str:
+        return f"messages[{self.index}] {self.fault}: {self.done}"
+
+
+class Repairs:
+    """The repairs of one history, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._made: list[Repair] = []
+
+    def add(self, index: int, fault: str, done: str) -> None:
+        """Add a repair."""
+        self._made.append(Repair(index, fault[:_FAULT_CHARS_MAX], done))
+
+    @property
+    def made(self) -> tuple[Repair, ...]:
+        """Return the repairs in the order of the messages."""
+        return tuple(sorted(self._made, key=lambda one: one.index))
+
+    def refuse(self) -> None:
+        """Raise InvalidHistory for the first fault, if there is one."""
+        for first in self.made[:1]:
+            left = len(self._made) - 1
+            raise InvalidHistory(first.index, first.fault, left)

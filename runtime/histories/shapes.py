@@ -20,8 +20,7 @@ import msgspec
 
 from callboard.actors.protocol.blocks import UNKNOWN
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.histories.content import Block, blocks_in, is_known, left_out, text_of
-from callboard.runtime.histories.repairs import Repairs
+from callboard.runtime.histories.content import Block, Repairs, blocks_in, is_known, left_out, text_of
 
 Shape: TypeAlias = Literal["messages", "chat", "responses"]
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)

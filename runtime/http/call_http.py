@@ -18,8 +18,7 @@ import httpx2
 
 from callboard.actors.protocol.bundle_entries import Place
 from callboard.actors.protocol.errors import HttpError, MisuseError, ToolError, ToolInterrupted
-from callboard.runtime.http.connecting import CheckedTransport
-from callboard.runtime.http.places import place_of_url, url_of
+from callboard.runtime.http.places import CheckedTransport, place_of_url, url_of
 from callboard.runtime.http.settings import Http
 from callboard.runtime.http.web_encodings import decode, encoding_named
 from callboard.runtime.sanitize import clean_text

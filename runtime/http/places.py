@@ -1,28 +1,20 @@
-"""The place that a URL leads to, and the addresses that tools may be connected to.
-
-Rules
-  - A host has one reading: a name, an IPv4 address of four decimal numbers, or an IPv6 address in brackets.
-    `0177.0.0.1`, `0x7f.1`, `2130706433`, zones and users are refused: programs read them in several ways.
-  - An address of the own machine or network is refused, also inside of an IPv6 address that carries one.
-  - The networks are those of the tables below, not those of `ipaddress`, which differ from one Python to the
-    next: 3.11 takes 192.0.0.0/24, 3fff::/20 and fec0::/10 for public in part or as a whole.
-"""
+"""The places that a URL may lead to: resolved once, checked, and connected to."""
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
+import httpcore2
 import httpx2
+from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
 from callboard.actors.protocol.bundle_entries import Place, place_of
 from callboard.actors.protocol.errors import HttpError
-from callboard.runtime.http.settings import Network
+from callboard.runtime.http.settings import Http, Network
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-
 URL_CHARS_MAX: Final = 8_192
 _PORTS: Final = {"http": 80, "https": 443}
-
 # https://www.iana.org/assignments/iana-ipv4-special-registry: the networks that are not reachable from
 # everywhere, and those of no single machine. 192.0.0.0/24 as a whole: the few public addresses in it
 # (RFC 7723, 8155) serve no pages.
@@ -67,6 +59,8 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")  # RFC 4291
 _6TO4: Final = ipaddress.IPv6Network("2002::/16")  # RFC 3056
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214: in the upper half of the interface's identifier
+TRIES_MAX: Final = 4
+"""Addresses of one name that are tried."""
 
 
 def place_of_url(url: httpx2.URL) -> Place:
@@ -143,3 +137,65 @@ def address_of(text: str) -> Address | None:
         return None if "%" in text else ipaddress.ip_address(text)
     except ValueError:
         return None
+
+
+class CheckedBackend(AsyncNetworkBackend):
+    """A network backend that connects to allowed addresses only."""
+
+    def __init__(self, settings: Http) -> None:
+        self._settings = settings
+        self._inner = AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # the signature of the library
+        local_address: str | None = None,
+        socket_options: Iterable[object] | None = None,
+    ) -> AsyncNetworkStream:
+        """Connect to the first allowed address of a host that answers. Raises HttpError."""
+        failure: Exception | None = None
+        for address in (await self.addresses(host, port))[:TRIES_MAX]:
+            try:
+                return await self._inner.connect_tcp(str(address), port, timeout=timeout)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure or HttpError(f"{host} has no address", "unresolved")
+
+    async def addresses(self, host: str, port: int) -> list[Address]:
+        """Return the allowed addresses of a host. Raises HttpError if no address is allowed."""
+        found = await self._found(host, port)
+        allowed = [one for one in dict.fromkeys(found) if is_allowed(one, self._settings.private)]
+        if found and not allowed:
+            raise HttpError(
+                f"{host[:200]!r} is a machine of the own network, which tools may not reach; "
+                "Runtime(http=Http(private=[...])) names networks that they may",
+                "private",
+            )
+        if not allowed:
+            raise _unresolved(host)
+        return allowed
+
+    async def _found(self, host: str, port: int) -> list[Address]:
+        """Return the addresses of a host, allowed or not."""
+        try:
+            texts = [host] if address_of(host) else await self._settings.resolver(host, port)
+        except (OSError, UnicodeError):
+            raise _unresolved(host) from None
+        return [one for one in map(address_of, texts) if one is not None]
+
+
+def _unresolved(host: str) -> HttpError:
+    return HttpError(f"the name {host[:200]!r} has no address", "unresolved")
+
+
+class CheckedTransport(httpx2.AsyncHTTPTransport):
+    """A transport without proxies, whose connections go to checked addresses. Each request has its own."""
+
+    def __init__(self, settings: Http) -> None:
+        # Not the constructor of the base: its pool has a backend of its own, which no argument replaces.
+        verify = settings.tls_context()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=verify, http1=True, http2=False, retries=0, network_backend=CheckedBackend(settings)
+        )

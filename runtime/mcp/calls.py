@@ -24,8 +24,7 @@ from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import InputGiven
 from callboard.runtime.mcp.connection import Connection, NotConnected
-from callboard.runtime.mcp.content import Result, Unreadable, read_result
-from callboard.runtime.mcp.eliciting import input_needed, params_of
+from callboard.runtime.mcp.content import Result, Unreadable, input_needed, params_of, read_result
 from callboard.runtime.mcp.foreign_json import shown
 from callboard.runtime.mcp.sending import Answer, Sending
 from callboard.runtime.mcp.specs import listed, same_schema

@@ -1,10 +1,12 @@
-"""The tools that a server lists, as specs: legal names, effects and approvals that the program chose."""
+"""The tools that a server lists, one by one: legal names, effects and approvals that the program chose."""
 
 import contextlib
+import hashlib
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import mcp.types as types
 import msgspec
@@ -13,7 +15,8 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
-from callboard.runtime.mcp.naming import legal_name
+from callboard.actors.protocol.prompts import RESERVED
+from callboard.runtime.mcp.foreign_json import shown
 from callboard.runtime.mcp.options import ServerOptions, chosen
 from callboard.runtime.mcp.tool_schemas import usable
 from callboard.runtime.sanitize import clean_text, to_json
@@ -21,6 +24,14 @@ from callboard.runtime.sanitize import clean_text, to_json
 TOOLS_MAX: Final = 2_000  # of one server and agent: a model's request holds every description
 _DESCRIPTION_CHARS: Final = 16_000
 logger = logging.getLogger("callboard.mcp")
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_ENCODED: Final = re.compile(r".*_[0-9a-f]{16}")
+_KEPT_CHARS: Final = 47  # with `_` and 16 hexadecimal digits: 64
+_TEXTS: Final = ("title", "description")
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+# The protocol 2026-07-28 wants these fields; earlier ones do not know them. No list is cached.
+_FIXED: Final[dict[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 class Listed(NamedTuple):
@@ -144,3 +155,70 @@ def _sorted(schema: Json) -> str:
     with contextlib.suppress(ValueError):
         value, _ = usable(value)  # a recorded one may be of a version that mended less
     return json.dumps(value, sort_keys=True)
+
+
+def legal_name(prefix: str, name: str) -> str:
+    """Return the name by which models call a tool. prefix: legal, put before each name.
+
+    >>> legal_name("", "read_file"), legal_name("fs_", "read_file")
+    ('read_file', 'fs_read_file')
+    >>> legal_name("", "notes/read.all")
+    'notes_read_all_4e6e4dd1f9f07e7d'
+    """
+    whole = prefix + name
+    if _LEGAL.fullmatch(whole) and whole not in RESERVED and not _ENCODED.fullmatch(whole):
+        return whole
+    digest = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{_ILLEGAL.sub('_', whole)[:_KEPT_CHARS]}_{digest}"
+
+
+class ToolLists:
+    """Reads the lists of one server. label: the server's name in warnings."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._warned: set[str] = set()  # a list is read every few seconds
+
+    def readable(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Return a page of the list that the SDK can read. Raises ValueError for one that is not a list."""
+        given = page.get("tools")
+        if not isinstance(given, list):
+            raise ValueError(f"a page of its list has no tools: {shown(page)}")
+        tools = [tool for place, one in enumerate(given) if (tool := self._tool(one, place)) is not None]
+        cursor = page.get("nextCursor")
+        if isinstance(cursor, int) and not isinstance(cursor, bool):
+            cursor = str(cursor)
+        if cursor is not None and not (isinstance(cursor, str) and cursor == clean_text(cursor)):
+            raise ValueError(f"the cursor of its next page is not text: {shown(cursor, 100)}")
+        more = {"nextCursor": cursor} if cursor else {}
+        return {"tools": tools, **more, **_FIXED}
+
+    def _tool(self, given: object, place: int) -> dict[str, Any] | None:
+        """Return the parts of a tool that are used, in their right types; None, with a warning, without."""
+        name = given.get("name") if isinstance(given, dict) else None
+        if not isinstance(given, dict) or not isinstance(name, str) or not name:
+            self._warn(f"tool {place + 1} is left out: it has no name: {shown(given, 100)}")
+            return None
+        try:
+            name.encode()  # a lone surrogate could not be recorded
+            schema, mended = usable(given.get("inputSchema"))
+        except (ValueError, RecursionError) as error:
+            self._warn(f"the tool {name!r:.100} is left out: {error}")
+            return None
+        if mended:
+            self._warn(f"the tool {name!r:.100} is taken without {'; '.join(mended)}")
+        texts = {key: clean_text(given[key]) for key in _TEXTS if isinstance(given.get(key), str)}
+        return {"name": name, **texts, "inputSchema": schema, **_annotations(given.get("annotations"))}
+
+    def _warn(self, what: str) -> None:
+        text = clean_text(f"MCP server {self._label!r}: {what}")[:1_000]
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning("%s", text)
+
+
+def _annotations(given: object) -> dict[str, Any]:
+    """Return the hints that are what the protocol says; a hint in words is not a hint."""
+    if not isinstance(given, dict):
+        return {}
+    return {"annotations": {key: given[key] for key in _HINTS if isinstance(given.get(key), bool)}}

@@ -7,32 +7,69 @@ Rules
     another profile.
   - An entry has the labels of its writer, and an agent that reads it has them then.
   - An entry's id is made of the call's idempotency key, so that a call that runs twice remembers once.
+
+The protocol of a long-term memory, and its entries.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX, name_entry
 from callboard.actors.protocol.errors import MemoryFailed, MisuseError, ToolError
+from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.labels import Labels, united
 from callboard.runtime.clock import now_ms
-from callboard.runtime.memory.protocol import (
-    HITS_MAX,
-    QUERY_CHARS_MAX,
-    SHARED,
-    TEXT_CHARS_MAX,
-    Memory,
-    MemoryEntry,
-)
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools.access import Access
 
 OWN: Final = "own"
 """The name by which an agent calls the memory of its profile."""
-
 _AGENT: Final = "agent:"
+SHARED: Final = "shared"
+"""The memory that all agents have in common."""
+TEXT_CHARS_MAX: Final = 4_000
+"""Characters of one entry."""
+QUERY_CHARS_MAX: Final = 1_000
+"""Characters of a query."""
+HITS_MAX: Final = 50
+"""Entries that one query returns, at most."""
+
+
+class MemoryEntry(Value, frozen=True):
+    """One remembered text.
+
+    id: of the entry in its memory. labels: those of the agent that wrote it, for the agents that read it.
+    by, session_id: the profile of the writer, and its session. at: milliseconds since 1970 UTC.
+    """
+
+    id: str
+    text: str
+    labels: tuple[str, ...] = ()
+    by: str = ""
+    session_id: str = ""
+    at: int = 0
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """A store of texts under the names of memories. Its methods are called from any thread.
+
+    They raise `MemoryFailed`, or any exception: the model reads a failed call, and the session goes on.
+    """
+
+    def remember(self, memory: str, entry: MemoryEntry) -> None:
+        """Store an entry, unless the memory already has its id, because a call may run twice."""
+        ...
+
+    def recall(self, memory: str, query: str, limit: int) -> Sequence[MemoryEntry]:
+        """Return the entries that match a query, best first; the newest ones for a query without words."""
+        ...
+
+    def forget(self, memory: str, entry_id: str) -> bool:
+        """Remove an entry. Return False if the memory has none of this id."""
+        ...
 
 
 def memory_of_agent(profile: str) -> str:

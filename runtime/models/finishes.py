@@ -1,14 +1,13 @@
-"""The words of services for the end of an answer, read as the stop reasons of the Messages API.
+"""The end of an answer in the words of services, and an answer while it comes in."""
 
-Only errors, cut answers and refusals are listed. Each other word is an end: services make up their own, such
-as `STOP`, `eos`, `COMPLETE`, and a whole answer with an unknown one is whole. Names are without case and
-punctuation.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.error_documents import squeezed
+from callboard.runtime.models.protocol import OnText
+from callboard.runtime.secrets.stream_buffer import StreamBuffer
 
 _CUT: Final = {
     "length", "maxtokens", "maxoutputtokens", "maxlength", "modellength", "tokenlimit", "continuation",
@@ -20,13 +19,11 @@ _REFUSED: Final = {
     "sensitive", "errortoxic", "moderation", "blocked", "contentpolicyviolation", "violation",
 }  # fmt: skip
 _FULL: Final = {"modelcontextwindowexceeded", "contextwindowexceeded", "contextlengthexceeded", "contextfull"}
-
 STOP_REASONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_CUT, "max_tokens"),
     **dict.fromkeys(_REFUSED, "refusal"),
     **dict.fromkeys(_FULL, "model_context_window_exceeded"),
 }
-
 ERRORS: Final[Mapping[str, str]] = {
     "error": "api_error",  # OpenRouter, Cohere
     "failed": "api_error",  # Responses
@@ -55,6 +52,7 @@ ERRORS: Final[Mapping[str, str]] = {
     "other": "garbage",  # Gemini, of an empty answer
 }
 """The words for an answer that failed, with the code of the failure."""
+_TELL: Final = "tell_usage"
 
 
 def stop_reason_of(word: str) -> str:
@@ -65,3 +63,48 @@ def stop_reason_of(word: str) -> str:
 def error_of(word: str) -> str:
     """Return the code of the failure that a word stands for; "" for none."""
     return ERRORS.get(squeezed(word), "")
+
+
+class LiveAnswer:
+    """The `on_text` of one call. usage: what the stream has told so far.
+
+    buffer_of: makes the buffer for the text of a call, from the seq of its grant and its request. It is
+    called with the first piece.
+    """
+
+    # Ten thousand calls may wait at once: no dict, and no buffer before there is text (0.3 KiB a call).
+    __slots__ = ("_buffer_of", "_grant", "_request", "_text", "usage")
+
+    def __init__(
+        self, buffer_of: Callable[[int, ModelRequest], StreamBuffer], grant: int, request: ModelRequest
+    ) -> None:
+        self.usage = ZERO
+        self._buffer_of = buffer_of
+        self._grant = grant
+        self._request = request
+        self._text: StreamBuffer | None = None
+
+    def __call__(self, piece: str) -> None:
+        """Pass a piece of text on."""
+        if self._text is None:
+            self._text = self._buffer_of(self._grant, self._request)
+        self._text.take(piece)
+
+    def tell_usage(self, usage: Usage) -> None:
+        """Keep the usage of the call so far."""
+        self.usage = usage
+
+    def end(self) -> None:
+        """Show the rest of the text."""
+        if self._text is not None:
+            self._text.end()
+
+
+def tell_usage(on_text: OnText, usage: Usage | None) -> None:
+    """Tell the usage of a call so far, which it is charged if the process ends before its answer.
+
+    on_text: as the model got it. usage: None if it is not known yet.
+    """
+    tell = getattr(on_text, _TELL, None)
+    if tell is not None and usage is not None:
+        tell(usage)

@@ -3,6 +3,17 @@
 They are counted against a limit. The first ones are there before the rest is read, the beginning is kept in
 case that the library cannot read it, and the rest can be read after it gave up: then the answer has come
 whole, and its usage is known.
+
+The failure of a call whose answer has come and cannot be read.
+
+    the answer                                         another attempt          charge
+    came whole, with status 200                        unless the same came     its usage; nothing, if it
+                                                       twice                    reports none
+    is a page                                          by the schedule          the same
+    broke off, or its rest did not come                by the schedule          unknown: the reservation
+
+The digest in the failure tells the agent whether the same came twice. A page has none: a proxy shows one
+while its service is starting.
 """
 
 import asyncio
@@ -13,8 +24,11 @@ from typing import Final
 
 import httpx2
 
-from callboard.runtime.models.answer_bodies import Form, form_of, start_of
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.answer_bodies import Form, digest_of, documents_of, form_of, start_of, usage_in
 from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
+from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.unpacking import unpacked
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
@@ -155,3 +169,16 @@ def watch(
 def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # of an async client
     return response.stream
+
+
+def unreadable(
+    what: str, answer: "Watched", usage: Usage | None = None, *, code: str = "garbage", is_page: bool = False
+) -> CallFailed:
+    """Return the failure of an answer. what: is wrong with it. usage: as far as a reader has found it."""
+    if not answer.is_whole:
+        return CallFailed(ModelFailure(code, what, is_retryable=True), usage)
+    body = answer.body
+    digest = "" if is_page or body is None else digest_of(body)
+    if code == "garbage":  # a stream that ended too early has not reported all of its usage
+        usage = usage or usage_in(documents_of(answer.end)) or UNREPORTED
+    return CallFailed(ModelFailure(code, what, is_retryable=True, digest=digest), usage)

@@ -1,4 +1,9 @@
-"""The orchestrator: a program that asks specialists, one after the other or side by side."""
+"""The orchestrator: a program that asks specialists, one after the other or side by side.
+
+The words of a specialist that failed: of the one folded result that its caller reads, the parts that tell.
+
+{"status": "unavailable", "reason": "crashed", "detail": "..."}    crashed: ...
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -11,8 +16,8 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.usage import Usage, plus
-from callboard.runtime.orchestrator.aggregation import Aggregator
 from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
+from callboard.runtime.orchestrator.choices import Aggregator, Router, open_questions
 from callboard.runtime.orchestrator.contracts import (
     Exchange,
     Finding,
@@ -24,8 +29,6 @@ from callboard.runtime.orchestrator.contracts import (
     SpecialistResult,
     returned,
 )
-from callboard.runtime.orchestrator.failures import reason_of
-from callboard.runtime.orchestrator.routing import Router, open_questions
 from callboard.runtime.orchestrator.specialists import Registry, Specialist
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import EarlierRun
@@ -36,13 +39,12 @@ from callboard.runtime.sessions.outcome import Outcome
 Mode: TypeAlias = Literal["sequential", "parallel"]
 Analyzer: TypeAlias = Callable[[str], QueryIntent] | ModelAnalyzer
 Merge: TypeAlias = Callable[[Sequence[Finding]], OrchestratorResult]
-
-
 EARLIER_MAX: Final = 5
 """Earlier questions of a session that a specialist is told."""
-
 EARLIER_CHARS_MAX: Final = 2_000
 """Characters of an earlier question or answer that a specialist is told. A longer one is cut."""
+WORDS_CHARS_MAX: Final = 500
+"""Characters of each part, since the reason goes into the answer of the orchestrator."""
 
 
 class _Asked(NamedTuple):
@@ -221,3 +223,28 @@ def _keyword_analyzer(specialists: Sequence[Specialist]) -> QueryAnalyzer:
         for capability in one.capabilities:
             intents.setdefault(capability, []).extend(one.keywords)
     return QueryAnalyzer(intents)
+
+
+class _Folded(msgspec.Struct, frozen=True):
+    reason: str
+    detail: str
+    problems: tuple[str, ...] = ()
+    text: str = ""
+
+
+def reason_of(error: DelegationFailed) -> str:
+    """Return the kind of a failure and its words; of a failure without words, the kind."""
+    told = [_cut(one) for one in _told(error.text) if one]
+    return f"{error.kind}: {'; '.join(told)}" if told else error.kind
+
+
+def _told(text: str) -> tuple[str, ...]:
+    try:
+        found = msgspec.json.decode(text, type=_Folded)
+    except msgspec.DecodeError:  # an end that is not a folded result, such as an ask that was given up
+        return (text,)
+    return found.detail, *found.problems, found.text
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WORDS_CHARS_MAX else f"{text[:WORDS_CHARS_MAX]}..."

@@ -20,9 +20,8 @@ from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.actors.session.contexts import ContextRequest, delegate_of, view_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
-from callboard.runtime.contexts import ContextFunction, made_context
+from callboard.runtime.contexts import ContextFunction, ReadableContext, made_context
 from callboard.runtime.ports.tasks import Tasks
-from callboard.runtime.readable_contexts import ReadableContext
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.instances import Instances
 from callboard.runtime.tools.execution import driven

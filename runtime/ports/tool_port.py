@@ -14,7 +14,7 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.cached_results import repeated
-from callboard.runtime.files.no_files import NO_FILES
+from callboard.runtime.files.call_files import NO_FILES
 from callboard.runtime.ports.freshness import Freshness
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.ports.tool_telemetry import completed, of_hit

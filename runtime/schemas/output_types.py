@@ -7,12 +7,19 @@
 The schema and the name stand in the log, the type only in the program. A report that passes the schema goes
 through the type's validators once, in the `schema` port. The value of an outcome is built from the report
 that passed, without validators, so that a process which resumes the session needs no second verdict.
+
+Types that msgspec describes: dataclasses, Structs, TypedDicts, lists, dicts, unions, literals and numbers.
+
+Their validators are the bounds in `Meta` and the type's own `__post_init__`, which runs when the value is
+built, too: it is part of the construction.
 """
 
+import re
 import types
 import typing
 from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -22,7 +29,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sanitize import clean_text, to_json
-from callboard.runtime.schemas.msgspec_types import MsgspecForm
+from callboard.runtime.schemas.json_text import pointer
 
 if TYPE_CHECKING:
     from callboard.runtime.schemas.pydantic_types import PydanticForm
@@ -37,6 +44,9 @@ _ADVICE: Final = (
 )
 _WHY_CHARS: Final = 300
 _REMEMBERED: Final = 256  # types whose schema is kept; to make one takes pydantic milliseconds
+# msgspec writes the place at the end: "Expected `int`, got `str` - at `$.items[0].size`".
+_PLACE: Final = re.compile(r" - at `(?:key in )?\$(?P<path>.*)`$", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 class TypeForm(Protocol):
@@ -217,3 +227,41 @@ def _plain_name(kind: object) -> str:
     if not isinstance(name, str) or not name:
         return clean_text(f"{kind!r:.80}")
     return name if module in _BARE_MODULES or not module else f"{module}.{name}"
+
+
+class MsgspecForm:
+    """A type as msgspec sees it."""
+
+    def __init__(self, kind: object) -> None:
+        self._kind = kind
+        self._decoder: msgspec.json.Decoder[object] = msgspec.json.Decoder(kind)
+
+    def schema(self) -> dict[str, object]:
+        """Return the JSON schema of reports. Raises TypeError for a type that msgspec does not know."""
+        schema = msgspec.json.schema(self._kind)
+        parts: dict[str, dict[str, object]] = schema.get("$defs", {})
+        for part in (schema, *parts.values()):
+            if isinstance(text := part.get("description"), str):
+                # Before Python 3.13 a docstring keeps its indentation, which models would pay for.
+                part["description"] = cleandoc(text)
+        return schema
+
+    def problems(self, report: bytes) -> tuple[SchemaProblem, ...]:
+        """Return the problem of a report that msgspec or the type's `__post_init__` refuses."""
+        try:
+            self._decoder.decode(report)
+        except msgspec.ValidationError as error:
+            return (_problem_of(str(error)),)
+        return ()
+
+    def build(self, report: bytes) -> object:
+        """Build the value of a report."""
+        return self._decoder.decode(report)
+
+
+def _problem_of(text: str) -> SchemaProblem:
+    found = _PLACE.search(text)
+    if found is None:
+        return SchemaProblem("", text)
+    steps = (name or index for name, index in _STEP.findall(found["path"]))
+    return SchemaProblem(pointer(steps), text[: found.start()])

@@ -1,15 +1,23 @@
-"""The validators of output types: users' code, which may take forever, on threads of their own."""
+"""The validators of output types: users' code, which may take forever, on threads of their own.
+
+Checks of small values on the event loop, against schemas that may be a stranger's: bounded in time.
+"""
 
 import asyncio
 import contextlib
 import contextvars
 
+import msgspec
+
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.schemas.engine import Accepted, Refused, TooMuch, accept
 from callboard.runtime.schemas.limits import PROBLEMS_MAX, TEXT_CHARS_MAX
 from callboard.runtime.schemas.output_types import OutputType
+from callboard.runtime.schemas.step_budget import is_cheap
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools.threads import Job, Threads
 
@@ -78,3 +86,31 @@ def _failed(request: CheckSchema, why: str) -> SchemaChecked:
 def _take(answered: "asyncio.Future[SchemaChecked]", answer: SchemaChecked) -> None:
     if not answered.done():
         answered.set_result(answer)
+
+
+class TooComplex(Exception):
+    """An invalid schema, or one that cannot be checked in bounded time; the text has the reason."""
+
+
+def check_schema(schema: bytes) -> Accepted:
+    """Return a schema that can be checked here. Raises TooComplex for any other."""
+    try:
+        return accept(schema, is_bounded=True)
+    except TooMuch:
+        raise TooComplex("its schema is too complex") from None
+    except Refused as refused:
+        reasons = "; ".join(f"{each.path or '/'}: {each.message}" for each in refused.problems)
+        raise TooComplex(f"its schema is not accepted: {reasons}") from None
+
+
+def problems_in(schema: bytes, data: Json) -> tuple[SchemaProblem, ...]:
+    """Return the reasons why a value does not match a schema; none if it does. Raises TooComplex."""
+    accepted = check_schema(schema)
+    if not is_cheap(accepted.steps, bytes(data)):
+        raise TooComplex("its schema is too complex")
+    value = msgspec.json.decode(data)
+    if accepted.validator.is_valid(value):
+        return ()
+    from callboard.runtime.schemas.validation import report_problems  # only to word a refusal
+
+    return report_problems(accepted.validator, accepted.worded, value)

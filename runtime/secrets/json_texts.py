@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from callboard.runtime.secrets.places import Found, placeholder, with_placeholders
+from callboard.runtime.secrets.unescaping import Found, placeholder, with_placeholders
 
 Search: TypeAlias = Callable[[bytes], list[Found]]
 """Returns the places of secrets in a text, in order; they do not overlap."""

@@ -24,9 +24,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.large_values import uncollected
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets import json_texts
-from callboard.runtime.secrets.forms import base64_forms_of, encodings_of, plain_forms_of, written_forms_of
-from callboard.runtime.secrets.likeness import Likeness
-from callboard.runtime.secrets.places import Found, merged, with_placeholders
+from callboard.runtime.secrets.likeness import (
+    Likeness,
+    base64_forms_of,
+    encodings_of,
+    plain_forms_of,
+    written_forms_of,
+)
 from callboard.runtime.secrets.refs import (
     KEY_PATTERNS,
     MIN_CHARS,
@@ -35,7 +39,7 @@ from callboard.runtime.secrets.refs import (
     checked_value,
     may_hold_key,
 )
-from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, steps_of
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Found, Plain, merged, steps_of, with_placeholders
 
 PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 FOUND_MAX: Final = 1_000

@@ -5,18 +5,20 @@ Encoders differ in the characters that they escape, and in how: Go writes `\u003
 text loses its escapes, instead of the value being written in all forms. JSON inside of JSON loses them in
 two rounds; a value is looked for after each.
 Base64 in lines loses its line breaks.
+
+The places of secrets in a text, and the placeholders that are put there.
 """
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from callboard.runtime.sanitize import clean_text
 
 ROUNDS_MAX: Final = 3  # escapes inside of escapes: a URL in JSON in a page
 GROWTH_MAX: Final = 16  # bytes that an escape has for each byte that it stands for
-
 _ESCAPE: Final = re.compile(
     rb"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|u(?P<unit>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2})"
@@ -138,3 +140,39 @@ def has_escapes(data: bytes) -> bool:
 def steps_of(data: bytes) -> int:
     """Return about how many steps of Python it takes to read the escapes of data."""
     return sum(map(data.count, _STEPS))
+
+
+class Found(NamedTuple):
+    """The place of a secret. is_rest: it stands for all of the text from there on, which was not searched."""
+
+    start: int
+    end: int
+    name: str
+    is_rest: bool = False
+
+
+def placeholder(name: str) -> str:
+    """Return the text that replaces a secret."""
+    return f"[secret:{name}]"
+
+
+def merged(places: Iterable[Found]) -> list[Found]:
+    """Return places in order. Those that overlap are one, named after the first."""
+    found: list[Found] = []
+    for each in sorted(places, key=lambda each: (each.start, -each.end)):
+        if found and each.start < found[-1].end:
+            last = found[-1]
+            found[-1] = last._replace(end=max(last.end, each.end), is_rest=last.is_rest or each.is_rest)
+        else:
+            found.append(each)
+    return found
+
+
+def with_placeholders(data: bytes, end: int, places: Iterable[Found]) -> bytes:
+    """Return the data up to an end, with placeholders. A secret at the end is replaced whole."""
+    parts, at = [], 0
+    for found in places:
+        if found.start < end:
+            parts += [data[at : found.start], placeholder(found.name).encode()]
+            at = found.end
+    return b"".join([*parts, data[at:end]])

@@ -14,7 +14,7 @@ from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import MissingDeps
 from callboard.runtime.files.files import Files
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
-from callboard.runtime.memory.protocol import Memory
+from callboard.runtime.memory.access import Memory
 from callboard.runtime.sessions.session_files import FilesChoice
 from callboard.runtime.sessions.session_memory import MemoryChoice
 

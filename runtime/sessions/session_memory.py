@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.memory.protocol import Memory
+from callboard.runtime.memory.access import Memory
 from callboard.runtime.memory.sqlite import SQLiteMemory
 
 MemoryMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Memory | None]

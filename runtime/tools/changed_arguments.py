@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.schemas.bounded_check import TooComplex, problems_in
+from callboard.runtime.schemas.validators import TooComplex, problems_in
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool
 

@@ -20,12 +20,10 @@ from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.actors.protocol.shared_state import StateUpdate
 from callboard.actors.protocol.value_types import InputGiven
 from callboard.actors.session.file_labels import FileLabels
-from callboard.runtime.files.call_files import CallFiles
+from callboard.runtime.files.call_files import NO_FILES, CallFiles
 from callboard.runtime.files.files import Files
-from callboard.runtime.files.no_files import NO_FILES
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
-from callboard.runtime.memory.access import MemoryAccess
-from callboard.runtime.memory.protocol import Memory
+from callboard.runtime.memory.access import Memory, MemoryAccess
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.registry import Secrets, secrets_of
 from callboard.runtime.tools.access import Access

@@ -16,7 +16,7 @@ from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.schemas.bounded_check import TooComplex, check_schema, problems_in
+from callboard.runtime.schemas.validators import TooComplex, check_schema, problems_in
 
 FORMS_BYTES_MAX: Final = 64 * 1024
 """Bytes of the forms of one question: a person reads them."""

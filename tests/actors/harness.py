@@ -26,8 +26,8 @@ from callboard.actors.protocol.value_types import ModelFailure, Settled
 from callboard.actors.supervisor.decider import decide_supervisor, initial_supervisor
 from callboard.actors.supervisor.state import Record, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tools.supervisor_phases import AgentStatus, SessionStatus, agent_status, session_status
 
 SCHEMA = {"type": "object", "required": ["n"]}

@@ -16,8 +16,8 @@ from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import Faults
 from callboard.replay.testing.sessions.memory import BreachCache
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Move
 from callboard.replay.verify import Verifier

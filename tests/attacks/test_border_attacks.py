@@ -32,7 +32,7 @@ from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.immutable import Json
 from callboard.cli.main import cli
 from callboard.cli.owner_client import NoOwner
-from callboard.replay.exports.parsing import ExportReader
+from callboard.replay.exports.jsonl import ExportReader
 from callboard.runtime.contexts import made_context
 from callboard.runtime.control import server as control
 from callboard.runtime.control.wire import TellAgent

@@ -20,7 +20,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CallModel, CallTool
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.supervisor.reserving import RESULT_BYTES_MIN
-from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report, task
+from callboard.replay.testing.sessions.scripted_replies import NOMINAL, Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryLog
 from tests.attacks.orders import SCHEMA, every_order, played, scenario

@@ -15,7 +15,7 @@ import pytest
 
 from callboard.actors.protocol.errors import FileError
 from callboard.actors.protocol.file_area import covers, leads_to
-from callboard.runtime.files import writing
+from callboard.runtime.files import whole_files
 from callboard.runtime.files.files import Files
 from callboard.runtime.files.opening import Opener, by_component, openat2
 from tests.effort import effort
@@ -190,7 +190,7 @@ def test_f13_a_name_in_other_letters_is_no_prefix(files: Files) -> None:
 def test_f14_a_write_goes_through_no_link_that_appears_after_the_check(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = writing._new_file
+    real = whole_files._new_file
     target = files.root / "top.txt"
 
     def late(folder: int) -> tuple[str, int]:
@@ -198,7 +198,7 @@ def test_f14_a_write_goes_through_no_link_that_appears_after_the_check(
         target.symlink_to("../secret")
         return real(folder)
 
-    monkeypatch.setattr(writing, "_new_file", late)
+    monkeypatch.setattr(whole_files, "_new_file", late)
     files.write_bytes("top.txt", b"new")
     assert not target.is_symlink()
     assert target.read_bytes() == b"new"

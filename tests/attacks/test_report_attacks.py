@@ -10,7 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import ReportBack, ReportJudged
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from tests.attacks.orders import (
     SCHEMA,
     every_moment,

@@ -13,7 +13,7 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CallTool, SchemaChecked
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, Head, Sealed
 from tests import golden

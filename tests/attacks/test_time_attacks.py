@@ -30,14 +30,13 @@ from callboard.runtime.http import web_encodings
 from callboard.runtime.http.call_http import _CHARSET, _TYPE_CHARS_MAX
 from callboard.runtime.http.places import url_of
 from callboard.runtime.mcp import http as mcp_http
-from callboard.runtime.memory.access import MemoryAccess
-from callboard.runtime.memory.protocol import QUERY_CHARS_MAX, TEXT_CHARS_MAX, Memory
-from callboard.runtime.memory.words import words_of
+from callboard.runtime.memory.access import QUERY_CHARS_MAX, TEXT_CHARS_MAX, Memory, MemoryAccess
+from callboard.runtime.memory.sqlite import words_of
 from callboard.runtime.models.anthropic.answer import parsed
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.models.waits import wait_of
+from callboard.runtime.outputs.encodings import yaml
 from callboard.runtime.outputs.toon import toon
-from callboard.runtime.outputs.yaml import yaml
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools.execution import ToolRunner
@@ -439,7 +438,7 @@ SUPERLINEAR = {
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character
-        "runtime/memory/words.py",  # bounded, see the table
+        "runtime/memory/sqlite.py",  # bounded, see the table
     },
 }
 

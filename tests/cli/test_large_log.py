@@ -23,10 +23,6 @@ MEMORY_MIB = 200
 """The most that a view may hold: the interpreter with its modules has 50."""
 
 CPU_S = 60
-PAGE = ("export", "large", "--format", "html")  # what `callboard ui` opens
-PAGE_CPU_S = 400
-"""A page deflates the whole session, and random digits are the worst for that."""
-
 VIEWS = (
     ("events", "large"),
     ("events", "large", "--grouped"),
@@ -45,7 +41,7 @@ VIEWS = (
     ("diff", "large", "large"),
     ("export", "large"),
     ("export", "large", "--format", "markdown"),
-    PAGE,
+    ("export", "large", "--format", "html"),  # what `callboard ui` opens
 )
 """NEEDLE: the first event with the word."""
 
@@ -103,5 +99,4 @@ def test_each_view_of_a_log_of_1_gb_holds_little_of_it(tmp_path: Path) -> None:
         needle = next(recording.search(Query(text="needle"))).row.seq
     costs = {view: _cost(tuple(one.replace("NEEDLE", str(needle)) for one in view), log) for view in VIEWS}
     assert {view: mib for view, (mib, _) in costs.items() if mib > MEMORY_MIB} == {}, costs
-    assert costs.pop(PAGE)[1] < PAGE_CPU_S
     assert {view: cpu_s for view, (_, cpu_s) in costs.items() if cpu_s > CPU_S} == {}

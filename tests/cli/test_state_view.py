@@ -3,7 +3,7 @@ from pathlib import Path
 
 from callboard.cli.folding import Folding
 from callboard.cli.state_view import change_lines, heading
-from callboard.replay.state_changes import Change
+from callboard.replay.digests import Change
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import damage
 

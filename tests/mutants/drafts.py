@@ -24,8 +24,6 @@ from callboard.actors.session.fork_plan import Place, calls_of
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
 from callboard.replay.testing.sessions.fork_world import Fork
-from callboard.replay.testing.sessions.programs import Asked, program, question
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, task
 from callboard.replay.testing.sessions.scenario import (
     SCRIPTED,
     Scenario,
@@ -34,6 +32,15 @@ from callboard.replay.testing.sessions.scenario import (
     profile,
     program_profile,
     tool_spec,
+)
+from callboard.replay.testing.sessions.scripted_replies import (
+    Asked,
+    Reply,
+    Use,
+    calls,
+    program,
+    question,
+    task,
 )
 from tests.mutants.scenarios_contracts import GOOD as FOUND
 from tests.mutants.scenarios_forks import recorded

@@ -18,8 +18,8 @@ from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.findings import lines
 from callboard.replay.testing.monitors import AtRest
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Monitor
 from callboard.replay.verify import Verifier

@@ -27,7 +27,6 @@ from callboard.actors.session.capacity import Capacity
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.capacity_world import SharedScenario
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import (
     Scenario,
     approves,
@@ -38,7 +37,8 @@ from callboard.replay.testing.sessions.scenario import (
     tell,
     tool_spec,
 )
-from callboard.runtime.whole_history import WholeHistory
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
+from callboard.runtime.contexts import WholeHistory
 from tests.mutants.campaign import AnyScenario
 from tests.mutants.drafts import Draft, Result, State, Wanted, forked, of_orchestrator, of_program
 from tests.mutants.scenarios_contracts import GOOD as FOUND

@@ -9,8 +9,8 @@ from callboard.actors.protocol.profiles import OnFinish
 from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tell
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use, calls, report, task
 from tests.mutants.scripts import BAD, GOOD, LOOK, SCHEMA, Line, greedy, race, script
 
 CRASHES = faults("crash", most=1, fault_mixes=0)

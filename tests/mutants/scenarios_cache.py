@@ -13,8 +13,8 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.profiles import CacheRules, Profile, ToolSpec
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use, calls, task
 from tests.mutants.scripts import DONE, by_place, script
 
 COUNT: Final = StateKey("count", "add", Json(b"0"))

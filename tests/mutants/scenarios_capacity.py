@@ -13,8 +13,8 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.sessions.capacity_world import SharedScenario
 from callboard.replay.testing.sessions.faults import Faults, faults
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.mutants.scripts import BUSY, DONE, by_place, race, script
 
 ONE_CALL: Final = {"scripted": Capacity(calls=1)}

@@ -13,9 +13,8 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import delegate
-from callboard.replay.testing.sessions.replies import Policy, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Policy, calls, delegate, report, task
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE, OTHER, SCHEMA, race, script
 

@@ -10,9 +10,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import Asked, delegate
-from callboard.replay.testing.sessions.replies import Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Asked, Use, calls, delegate, report, task
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scenarios_state import KEYS, counting
 from tests.mutants.scripts import DONE, LOOK, SCHEMA, by_place, script

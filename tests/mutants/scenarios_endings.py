@@ -7,9 +7,18 @@ from msgspec.structs import replace
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import Answers, Failed, Step, delegate, question, tool
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile, tell
+from callboard.replay.testing.sessions.scripted_replies import (
+    Answers,
+    Failed,
+    Reply,
+    Step,
+    calls,
+    delegate,
+    question,
+    task,
+    tool,
+)
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE, LOOK, script
 

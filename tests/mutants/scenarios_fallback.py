@@ -18,8 +18,8 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.sessions.capacity_world import SharedScenario
 from callboard.replay.testing.sessions.faults import Faults, faults
-from callboard.replay.testing.sessions.replies import Policy, Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Policy, Reply, calls, report, task
 from tests.mutants.scripts import DONE, LOOK, SCHEMA, script
 
 PRICES: Final = Prices(input_usd=3, output_usd=15)

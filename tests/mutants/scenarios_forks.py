@@ -24,8 +24,8 @@ from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
 from callboard.replay.testing.sessions.fork_world import Fork
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 from tests.mutants import scenarios_programs as programs

@@ -10,9 +10,6 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import delegate, question
-from callboard.replay.testing.sessions.programs import tool as asks_tool
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import (
     Scenario,
     ask,
@@ -21,6 +18,16 @@ from callboard.replay.testing.sessions.scenario import (
     tell,
     tool_spec,
 )
+from callboard.replay.testing.sessions.scripted_replies import (
+    Reply,
+    Use,
+    calls,
+    delegate,
+    question,
+    report,
+    task,
+)
+from callboard.replay.testing.sessions.scripted_replies import tool as asks_tool
 from tests.mutants.scenarios_background import LAST, SO_FAR, behind
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, Line, script

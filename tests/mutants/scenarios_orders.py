@@ -5,8 +5,8 @@ from typing import Final
 
 from callboard.actors.protocol.limits import Limits
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Use, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Use, calls, task
 from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_small as small
 from tests.mutants import scenarios_state as state

@@ -1,6 +1,6 @@
 """Sessions of programs: calls that stay open over turns, lines, cancelled calls, deadlines, questions.
 
-The programs are generators: `callboard.replay.testing.sessions.programs`.
+The programs are generators: `callboard.replay.testing.sessions.scripted_replies`.
 """
 
 from collections.abc import Generator, Mapping
@@ -10,23 +10,27 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import (
-    Answers,
-    Asked,
-    Script,
-    Step,
-    delegate,
-    program,
-    question,
-    tool,
-)
-from callboard.replay.testing.sessions.replies import Policy, Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import (
     START_MS,
     Scenario,
     ask,
     profile,
     program_profile,
+)
+from callboard.replay.testing.sessions.scripted_replies import (
+    Answers,
+    Asked,
+    Policy,
+    Reply,
+    Script,
+    Step,
+    calls,
+    delegate,
+    program,
+    question,
+    report,
+    task,
+    tool,
 )
 from tests.mutants.scripts import BROKEN, BUSY, DONE, LOOK, REFUSED, SCHEMA, Line, script
 

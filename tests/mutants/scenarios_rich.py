@@ -5,8 +5,8 @@ from typing import Final
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import Faults, faults
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from tests.mutants.scripts import (
     BAD,
     BETTER,

@@ -21,8 +21,6 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
 from callboard.actors.protocol.uses import Use as Reach
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import delegate, question, tool
-from callboard.replay.testing.sessions.replies import Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import (
     Scenario,
     approves,
@@ -31,6 +29,15 @@ from callboard.replay.testing.sessions.scenario import (
     program_profile,
     tell,
     tool_spec,
+)
+from callboard.replay.testing.sessions.scripted_replies import (
+    Use,
+    calls,
+    delegate,
+    question,
+    report,
+    task,
+    tool,
 )
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE, LOOK, SAVE, SCHEMA, by_place, race, script

@@ -12,9 +12,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.programs import tool
-from callboard.replay.testing.sessions.replies import calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import calls, task, tool
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE, LOOK, PAY, PUT, SAVE, by_place, script
 

@@ -10,8 +10,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from tests.mutants.scripts import (
     BAD,
     BROKEN,

@@ -13,9 +13,9 @@ from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
-from callboard.runtime.whole_history import WholeHistory
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
+from callboard.runtime.contexts import WholeHistory
 from tests.mutants.scripts import DONE, LOOK, PUT, SAVE, SCHEMA, by_place, race, script
 
 KEYS: Final = (

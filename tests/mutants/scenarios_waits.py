@@ -9,8 +9,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.prompts import TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tell
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use, calls, task
 from tests.mutants.scenarios_background import LAST, SO_FAR, behind, heard
 from tests.mutants.scripts import BUSY, LOOK, PRICES, REFUSED, SCHEMA, Line, race, script
 

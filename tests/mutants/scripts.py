@@ -12,7 +12,7 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.replies import Policy, Reply, Use
+from callboard.replay.testing.sessions.scripted_replies import Policy, Reply, Use
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
 OTHER: Final[dict[str, object]] = {"type": "object", "required": ["m"]}

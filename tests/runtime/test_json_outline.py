@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.json_outline import is_deeper, keys_in
+from callboard.runtime.json_outline import has_exponents, is_deeper, keys_in, read_exponents
 
 TEXTS = st.text(st.sampled_from('a[]{}:,"\\\\é'), max_size=6)
 VALUES = st.recursive(
@@ -44,3 +44,20 @@ def test_brackets_that_do_not_match_are_too_deep(data: bytes) -> None:
 def test_a_deep_list_among_many_empty_ones_is_found() -> None:
     assert is_deeper(b"[" + b"[]," * 900 + b"[" * 64 + b"]" * 64 + b"]", 64)
     assert not is_deeper(b"[" + b"[]," * 900 + b"[" * 63 + b"]" * 63 + b"]", 64)
+
+
+def test_texts_of_many_large_exponents_are_told_from_others() -> None:
+    assert has_exponents(b"[" + b"1e308," * 1_001 + b"0]")
+    assert not has_exponents(b"[" + b"1e308," * 900 + b"0]")
+    assert not has_exponents(b"[" + b"1e30," * 5_000 + b"0]")
+
+
+@pytest.mark.parametrize("text", ['[1e308, null, "null", "\\u006eull"]', "[4.9e-324]", "{}"])
+def test_a_text_is_read_as_python_reads_it(text: str) -> None:
+    assert read_exponents(text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["[1e999]", "[null, -1e999]", "[NaN]", "[Infinity]"])
+def test_numbers_beyond_a_float_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        read_exponents(text.encode())

@@ -13,10 +13,9 @@ from callboard.actors.protocol.histories import HandedHistory, why_broken
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.session.contexts import ContextRequest
 from callboard.errors import InvalidAgent
-from callboard.runtime import whole_history
+from callboard.runtime import contexts
 from callboard.runtime.brief import tokens_of
-from callboard.runtime.contexts import checked_context, made_context
-from callboard.runtime.whole_history import MEDIUM_TOKENS
+from callboard.runtime.contexts import MEDIUM_TOKENS, checked_context, made_context
 from tests.effort import effort
 from tests.runtime.conversations import gave, said, used, view
 from tests.several_models import (
@@ -145,9 +144,9 @@ def test_an_image_that_does_not_fit_leaves_a_word(monkeypatch: pytest.MonkeyPatc
         [use("1")],
         [result("1", [text("seen"), IMAGE])],
     ]
-    monkeypatch.setattr(whole_history, "HISTORY_BYTES_MAX", 450)
+    monkeypatch.setattr(contexts, "HISTORY_BYTES_MAX", 450)
     assert contents(handed(view_of(*parts)))[2] == [result("1", [text("seen"), IMAGE])]
-    monkeypatch.setattr(whole_history, "HISTORY_BYTES_MAX", 400)
+    monkeypatch.setattr(contexts, "HISTORY_BYTES_MAX", 400)
     assert contents(handed(view_of(*parts)))[0] == [text("Go."), text("[image]")]
     shown = [hears(IMAGE), says(CHAT, text("A cat.")), hears(text("Yes."), {**IMAGE, "title": "x" * 300})]
     assert contents(handed(view_of(*shown))) == [[IMAGE], [text("A cat.")], [text("Yes."), text("[image]")]]

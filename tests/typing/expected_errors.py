@@ -10,6 +10,7 @@ from typing import Any
 
 from callboard import (
     Agent,
+    Limits,
     ModelRequest,
     Policy,
     ProgramContext,
@@ -121,6 +122,9 @@ def counts(request: ModelRequest) -> int:
     return request.turn
 
 
+Limits(tokens=3, max_depth=1)
+Limits(tokens="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Limits(token=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 policy: Policy = greets
 other_policy: Policy = counts  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 ScriptedModel(greets)

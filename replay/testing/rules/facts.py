@@ -44,8 +44,7 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
-from callboard.replay.testing.rules.read_profiles import profile_of
-from callboard.replay.testing.rules.rights_in_force import RightsInForce
+from callboard.replay.testing.rules.rights_in_force import RightsInForce, profile_of
 from callboard.replay.testing.rules.tools_in_force import ToolsInForce
 
 T = TypeVar("T")
@@ -139,9 +138,8 @@ class Facts(msgspec.Struct, eq=False):
         life = self.lives.get(who)
         if life is None:
             return self.opened.model if self.opened else ModelSpec("")
-        profile = life.profile
-        is_program = profile.model is not None and profile.model.is_program
-        own = profile.default_model if is_program else profile.model
+        own = life.profile.model
+        own = life.profile.default_model if own is not None and own.is_program else own
         return self.model_below(parent_of(who)) if own is None else own
 
     def is_implicit(self, call: Call) -> bool:

@@ -1,10 +1,11 @@
-"""Refusals that latch, and the number of questions: a program hears that it has to end, and ends."""
+"""Refusals that latch, the number of questions, and timers: a program hears that it has to end, and ends."""
 
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from callboard.actors.agent.program_step import read_step
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -16,12 +17,21 @@ from callboard.actors.protocol.messages import (
     Finished,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied, RequestApproval
+from callboard.actors.protocol.port_messages import (
+    CallTool,
+    CancelTimer,
+    ExtendTimer,
+    ModelReplied,
+    RequestApproval,
+    SetTimer,
+    TimerFired,
+)
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import bound
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life, of_kind
+from callboard.replay.testing.rules.stops import purpose_of
 
 _SINCE_RULES = 2
 _LEAST_INPUT = len(b'{"role":"user","content":""}')
@@ -213,3 +223,48 @@ def is_own_end(rule: Invariant, life: Life) -> bool:
         return False
     step = read_step(reply.content)
     return step is not None and step.failure is not None
+
+
+class InTime(Invariant):
+    """The moments of timers."""
+
+    name = "in-time"
+    rule = "No timer fires early, and a resume with more time extends the deadlines and nothing else."
+    _due: dict[int, int] = {}
+    _deadlines: set[int] = set()
+
+    def on_SetTimer(self, event: Event, body: SetTimer) -> None:
+        """Record when a timer is due."""
+        self._due[body.timer] = event.at + body.after_ms
+
+    def on_ExtendTimer(self, event: Event, body: ExtendTimer) -> None:
+        """Record that a timer is due later."""
+        self._due[body.timer] = self._due.get(body.timer, 0) + body.by_ms
+
+    def on_TimerFired(self, event: Event, body: TimerFired) -> None:
+        """Compare the time with that at which the timer is due."""
+        due = self._due.pop(body.timer, 0)
+        if event.at < due:
+            self.broken(event.seq, f"timer {body.timer} fires {due - event.at} ms before its time")
+
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Update the running deadlines by one decision."""
+        if isinstance(body, TimerFired):
+            self._deadlines.discard(body.timer)
+        for index, output in enumerate(outputs):
+            if isinstance(output.body, SetTimer):
+                self._note(event, output.body, outputs[index + 1 :], index == 0)
+            elif isinstance(output.body, CancelTimer):
+                self._deadlines.discard(output.body.timer)
+
+    def _note(self, event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> None:
+        if purpose_of(event, timer, later, is_first)[0] == "deadline":
+            self._deadlines.add(timer.timer)
+
+    def handled_Resumed(self, event: Event, body: Resumed, outputs: Sequence[Event]) -> None:
+        """Compare the timers that a resume extends with the running deadlines."""
+        extended = {order.timer: order.by_ms for _, order in of_kind(outputs, ExtendTimer)}
+        more = body.extend_ms
+        expected = dict.fromkeys(self._deadlines, more) if more else {}
+        if extended != expected:
+            self.broken(event.seq, f"it extends by {more} ms, and timers {extended} instead of {expected}")

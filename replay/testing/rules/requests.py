@@ -34,15 +34,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.rules.later_needs import LATER_RULES, Counted
-from callboard.replay.testing.rules.offered_tools import (
-    not_about_tools,
-    offered,
-    why_other_tools,
-)
-from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
-from callboard.replay.testing.rules.read_profiles import profile_of
-from callboard.replay.testing.rules.system_prompts import (
+from callboard.replay.testing.rules.beginnings import (
     SYSTEM_RULES,
     context_in_message,
     handed_messages,
@@ -50,8 +42,16 @@ from callboard.replay.testing.rules.system_prompts import (
     why_other_system,
     why_small_need,
 )
-from callboard.replay.testing.rules.tools_in_force import ToolsInForce
-from callboard.replay.testing.rules.waited import Waited
+from callboard.replay.testing.rules.needs import LATER_RULES, Counted
+from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
+from callboard.replay.testing.rules.rights_in_force import profile_of
+from callboard.replay.testing.rules.task_waits import Waited
+from callboard.replay.testing.rules.tools_in_force import (
+    ToolsInForce,
+    not_about_tools,
+    offered,
+    why_other_tools,
+)
 
 REQUEST_RULES: Final = {
     "append-only": "A request begins with its agent's previous one, byte for byte, or says that it does not.",

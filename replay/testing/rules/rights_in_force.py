@@ -1,9 +1,14 @@
 """The rights of each agent, computed from the log alone: what the bundles above it and its own leave it.
 
 In other words than the core's: no list is made narrower here. A name is permitted if every bundle permits it.
+
+Profiles as the events of a log hold them, each read once: the runs of a campaign share most of theirs.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
 
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.bundles import Allowed, Bundle, Rights
@@ -12,7 +17,6 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.layers import Layer, Layers
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import ModelSpec, Profile
-from callboard.replay.testing.rules.read_profiles import profile_of
 
 
 class RightsInForce:
@@ -106,3 +110,9 @@ def _is_listed(name: str, entries: Iterable[str]) -> bool:
     return any(
         name[: len(entry) - 1] == entry[:-1] if entry.endswith("*") else name == entry for entry in entries
     )
+
+
+@lru_cache(maxsize=1_024)
+def profile_of(raw: bytes) -> Profile:
+    """Return the profile in these bytes."""
+    return msgspec.json.decode(raw, type=Profile)

@@ -5,6 +5,8 @@ has its answer. So this rule follows the calls of each reply with such a call: t
 start tasks, and delegations. It says at which event the last of them is answered.
 
 Replies with calls of other tools are left out: a call of those may stand in line, or wait for a person.
+
+The answers to calls that waited for background tasks: they tell an agent which of them still run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +22,12 @@ from callboard.actors.agent.arguments import (
     wrong_names,
 )
 from callboard.actors.agent.content import Said, ToolUse, read
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import place_of
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Begin,
     CancelTask,
     Delegate,
@@ -37,9 +43,9 @@ from callboard.replay.testing.rules.facts import Life, of_kind
 
 FOLLOWED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL})
 """The tools of the calls that this rule follows."""
-
 Task: TypeAlias = tuple[int, int]
 """The turn and the call of a `Delegate`."""
+_OPENINGS = (b'"Still running: ', b'"No background task runs')
 
 
 class _Wait(msgspec.Struct, eq=False):
@@ -238,3 +244,33 @@ def _wait_of(use: ToolUse, running: Mapping[str, Task], life: Life) -> _Wait | N
     named = [running.get(name) for name in arguments.tasks]
     left = {task for task in named if task is not None}
     return None if not left or (is_any and None in named) else _Wait(left, is_any=is_any)
+
+
+class Waited(msgspec.Struct, eq=False):
+    """The tasks of an agent. moments: those that ran after each message to it since its last reply."""
+
+    running: dict[tuple[int, int], str] = {}
+    moments: list[tuple[str, ...]] = []
+
+    def hear(self, body: AnyMessage) -> None:
+        """Take in a message to the agent."""
+        match body:
+            case Begin():  # the answer to a call of the ask before may be sent only now
+                self.running = {}
+            case ModelReplied():
+                self.moments = []
+            case Delegated(turn=turn, call=call, address=address):
+                self.running[turn, call] = address
+            case DelegationEnded(turn=turn, call=call):
+                self.running.pop((turn, call), None)
+            case _:
+                return
+        self.moments.append(tuple(self.running.values()))
+
+    def allows(self, said: bytes) -> bool:
+        """Return whether a call that waited may be answered so: it was true at some moment."""
+        return said.startswith(_OPENINGS) and any(said == _told(running) for running in self.moments)
+
+
+def _told(running: tuple[str, ...]) -> bytes:
+    return bytes(encode(prompts.waited(sorted(running, key=lambda one: place_of(one)[1]))))

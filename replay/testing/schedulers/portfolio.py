@@ -11,8 +11,7 @@ from typing import Final
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.run import Choose, Scheduler
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
-from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos
-from callboard.replay.testing.schedulers.walk import RandomWalk
+from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos, RandomWalk
 from callboard.replay.testing.world import World
 
 PARTS = ("random", "pos", "pct", "delays")

@@ -43,8 +43,8 @@ from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.shared_state import NO_STATE, SharedState
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.scripted_replies import Reply
 
 T = TypeVar("T")
 

@@ -49,7 +49,7 @@ from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
 from callboard.replay.testing.sessions.names import Names
-from callboard.replay.testing.sessions.replies import Policy
+from callboard.replay.testing.sessions.scripted_replies import Policy
 
 START_MS = 1_767_225_600_000
 """When every simulated session starts: the first moment of 2026, UTC."""

@@ -36,8 +36,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.large_values import uncollected
 from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.errors import service_error
-from callboard.runtime.models.call_arguments import Settled, is_object
-from callboard.runtime.models.call_blocks import CallBlock, once_each
+from callboard.runtime.models.call_arguments import CallBlock, Settled, is_object, once_each
 from callboard.runtime.models.error_documents import is_error
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer

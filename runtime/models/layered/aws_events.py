@@ -19,7 +19,7 @@ import msgspec
 from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
 from botocore.exceptions import EventStreamError
 
-from callboard.runtime.models.call_blocks import CallBlock, once_each
+from callboard.runtime.models.call_arguments import CallBlock, once_each
 from callboard.runtime.models.failures import CallFailed, garbage_answer
 from callboard.runtime.models.layered.dialects import JsonObject
 

@@ -8,11 +8,18 @@
     has an answer that the layer cannot read       `unreadable`
 
 The layer's own categories of errors are not used: they are made of fewer words, for fewer services.
+
+The part of the layer's models that a call uses.
 """
 
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
 
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError, ModelConnectionError, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
@@ -22,7 +29,7 @@ from callboard.runtime.models.error_documents import Told, is_error, parsed
 from callboard.runtime.models.failures import CallFailed, network_failure
 from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.service_errors import Answered, service_error
-from callboard.runtime.models.unreadable import unreadable
+from callboard.runtime.models.watched import unreadable
 
 _UNREADABLE: Final = (AgentRunError, ValueError, TypeError, AttributeError, LookupError)
 _WORDS_CHARS: Final = 400  # of an error of the layer
@@ -100,3 +107,31 @@ def _short(error: Exception) -> str:
     # The layer's own words for a wrong form go on over lines, with addresses of pages about each.
     lines = text_of(getattr(error, "message", "") or error).splitlines()
     return " ".join(line.strip() for line in lines[:3])[:_WORDS_CHARS]
+
+
+class Streamed(Protocol):
+    """An answer that comes in pieces."""
+
+    def __aiter__(self) -> AsyncIterator[object]:
+        """Return its events."""
+
+    def get(self) -> ModelResponse:
+        """Return the whole answer, after its last event."""
+
+
+class Askable(Protocol):
+    """A model of the layer, or one that stands for it."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Return the address of the service."""
+
+    async def request(
+        self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters, /
+    ) -> ModelResponse:
+        """Ask for a whole answer."""
+
+    def request_stream(
+        self, said: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters, /
+    ) -> AbstractAsyncContextManager[Streamed]:
+        """Ask for a stream."""

@@ -31,16 +31,14 @@ from callboard.actors.protocol.request import ModelRequest as Asked
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.layered.askable import Askable
-from callboard.runtime.models.layered.bodies import New, documents_in
+from callboard.runtime.models.finishes import tell_usage
+from callboard.runtime.models.layered.bodies import Known, New, SentConversations, documents_in
 from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
-from callboard.runtime.models.layered.failures import failure_of
-from callboard.runtime.models.layered.memory import Known, SentConversations
+from callboard.runtime.models.layered.failures import Askable, failure_of
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
 from callboard.runtime.models.layered.replies import answer_of
 from callboard.runtime.models.layered.schemas import is_strict, sendable
 from callboard.runtime.models.layered.wire import EXCHANGE, Capture, Captured, Exchange, LayeredClient
-from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.versions import made_by
 

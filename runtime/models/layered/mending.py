@@ -8,21 +8,38 @@ call reaches it once, whole, with the reason not to run it beside it.
     responses          the whole answer that the stream makes
     generate-content   the stream, without the calls that came twice
     converse           the whole answer (`aws_events`)
+
+The calls of a stream of generateContent: each part holds a whole one, so only doubles and pieces matter.
+
+A call that comes again under its id is the same one, and is left out. If its arguments have grown meanwhile,
+both are kept and none runs; any other arguments are those of another call. Without ids, an equal call in a
+later event may be the same one or another: it is kept and does not run. Nor does a call that comes in pieces
+(`partialArgs`), which callboard never asks for.
+
+A stream of Chat Completions whose calls come at its end, each in one piece.
+
+The events without calls go to the layer as they came. The pieces of calls are kept back until the end, joined
+(`chat_calls`), and written as one event, in which each call has an index of its own.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import httpx2
 
+from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNFINISHED, Settled
 from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.layered.chat_stream import ChatStream
-from callboard.runtime.models.layered.dialects import CHAT, GENERATE_CONTENT, Dialect
-from callboard.runtime.models.layered.events import Mender, Split
-from callboard.runtime.models.layered.gemini_stream import GeminiStream
+from callboard.runtime.models.layered.chat_calls import JoinedCall, Piece, joined, piece_of
+from callboard.runtime.models.layered.dialects import CHAT, GENERATE_CONTENT, Dialect, JsonObject
+from callboard.runtime.models.layered.events import Mender, Split, data_of, event_of, value_of
 from callboard.runtime.models.layered.responses_stream import ResponsesStream
 
 _WRONG_FORM: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
+_CUT: Final = frozenset({None, "length", "max_tokens", "content_filter"})
+"""Ends after which a call without arguments may have lost them."""
+OnCalls = Callable[[list[str]], None]
+"""Told once: for each call the reason not to run it, "" to run it."""
 
 
 class Asked(Protocol):
@@ -103,3 +120,145 @@ async def joined_answer(asked: Asked, response: httpx2.Response, on_text: Callab
 
 def _wrong_form(asked: Asked, error: Exception) -> str:
     return f"the stream is not in the form of {asked.dialect.name}: {error}"
+
+
+class _Said(NamedTuple):
+    """A call with an id. said: as a text. at: its number."""
+
+    call: JsonObject
+    said: str
+    at: int
+
+
+class GeminiStream:
+    """The calls of one stream. on_calls: told of each one's reason not to run it, "" to run it."""
+
+    def __init__(self, on_calls: Callable[[list[str]], None]) -> None:
+        self._on_calls = on_calls
+        self._reasons: list[str] = []
+        self._by_id: dict[str, list[_Said]] = {}
+        self._seen: set[str] = set()  # calls without ids of earlier events
+
+    def take(self, event: bytes) -> bytes:
+        """Take an event. Return the events to read in its place. Raises what a wrong form raises."""
+        if b'"functionCall"' not in event:
+            return event
+        chunk = value_of(event)
+        content = (chunk.get("candidates") or [{}])[0].get("content") or {}
+        parts = content.get("parts") or []
+        new: set[str] = set()
+        kept = [
+            part for part in parts if "functionCall" not in part or self._is_kept(part["functionCall"], new)
+        ]
+        self._seen |= new
+        if len(kept) == len(parts):
+            return event
+        content["parts"] = kept
+        return event_of(chunk)
+
+    def end(self) -> bytes:
+        """Tell of the calls."""
+        self._on_calls(self._reasons)
+        return b""
+
+    def _is_kept(self, call: JsonObject, new: set[str]) -> bool:
+        is_piece = bool(call.get("willContinue") or call.get("partialArgs"))
+        if not call.get("name"):  # a further piece
+            self._reasons[-1:] = [UNFINISHED] if self._reasons else []
+            return False
+        why = UNFINISHED if is_piece else ""
+        said = json.dumps([call["name"], call.get("args") or {}], sort_keys=True)
+        if call_id := call.get("id"):
+            same = [one for one in self._by_id.setdefault(call_id, []) if one.call["name"] == call["name"]]
+            if any(one.said == said for one in same):
+                return False
+            for one in same:
+                if _has_grown(one.call.get("args"), call.get("args")):
+                    self._reasons[one.at] = why = CONTRADICTED
+            self._by_id[call_id].append(_Said(call, said, len(self._reasons)))
+        elif said in self._seen:
+            why = why or DOUBLED
+        else:
+            new.add(said)
+        self._reasons.append(why)
+        return True
+
+
+def _has_grown(before: object, after: object) -> bool:
+    """Return True if the arguments so far are the beginning of later ones."""
+    if isinstance(before, str) and isinstance(after, str):
+        return after.startswith(before)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) <= len(after) and all(map(_has_grown, before, after))
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() <= after.keys() and all(_has_grown(before[key], after[key]) for key in before)
+    return before == after or before is None or before == {}
+
+
+class ChatStream:
+    """The calls of one stream. tools: the names of those that were offered. on_calls: told of the calls."""
+
+    def __init__(self, tools: frozenset[str], on_calls: OnCalls) -> None:
+        self._tools = tools
+        self._on_calls = on_calls
+        self._pieces: list[Piece] = []
+        self._closing: list[Piece] = []
+        self._first: JsonObject = {}  # the event with the first of them
+        self._end: object = None
+
+    def take(self, event: bytes) -> bytes:
+        """Take an event. Return the events to read in its place. Raises what a wrong form raises."""
+        if not self._first and b'"tool_calls"' not in event:
+            return event
+        data = data_of(event)
+        if data == b"[DONE]":
+            return self.end() + event
+        if not data:  # a comment, to keep the connection alive
+            return event
+        chunk = value_of(event)
+        if not isinstance(chunk, dict) or not chunk.get("choices"):
+            return event
+        return event_of(chunk) if self._has_taken(chunk) else event
+
+    def end(self) -> bytes:
+        """Return the event with the calls; b"" without one."""
+        first, self._first = self._first, {}
+        if not first:
+            return b""
+        calls = joined(self._pieces, self._closing, self._tools)
+        if self._end in _CUT:
+            calls = [_unfinished(call) for call in calls]
+        self._on_calls([call.arguments.why for call in calls])
+        delta = {"tool_calls": [_written(call, index) for index, call in enumerate(calls)]}
+        choice = {**first["choices"][0], "delta": delta, "finish_reason": None}
+        choice.pop("message", None)
+        return event_of({**first, "choices": [choice], "usage": None})
+
+    def _has_taken(self, chunk: JsonObject) -> bool:
+        """Take the calls out of an event. Return False if it has none."""
+        choice = chunk["choices"][0]
+        self._end = choice.get("finish_reason") or self._end
+        said = [one for name in ("delta", "message") if (one := choice.get(name)) and one.get("tool_calls")]
+        if not said:
+            return False
+        if not self._first:
+            self._first = {**chunk, "choices": [{**choice}]}
+        for one in said:
+            calls = one.pop("tool_calls")
+            found = [piece_of(call, at if len(calls) > 1 else None) for at, call in enumerate(calls)]
+            if one is choice.get("delta"):
+                self._pieces += found
+            elif found != self._closing:  # some servers say it twice
+                self._closing += found
+        return True
+
+
+def _unfinished(call: JoinedCall) -> JoinedCall:
+    """Refuse a call without arguments in an answer that was cut."""
+    is_none = call.arguments == Settled("{}") and not call.has_text
+    return call._replace(arguments=Settled("", UNFINISHED)) if is_none else call
+
+
+def _written(call: JoinedCall, index: int) -> JsonObject:
+    function = {"name": call.name, "arguments": call.arguments.text}
+    return {**call.rest, "index": index, "id": call.id or None, "type": "function", "function": function}

@@ -1,4 +1,7 @@
-"""A model of another service, through the model layer of pydantic-ai-slim."""
+"""A model of another service, through the model layer of pydantic-ai-slim.
+
+The context of a service that cuts a conversation that is too long, and does not say so.
+"""
 
 import asyncio
 import importlib.util
@@ -15,12 +18,11 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable
-from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.addresses import checked_url, endpoint_of
 from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.image_tokens import image_tokens_of
-from callboard.runtime.models.layered.context import check_context, check_count
 from callboard.runtime.models.layered.dialects import RESPONSES
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.prices import known_prices, names_of
@@ -37,8 +39,8 @@ _SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE
 _MISSING: Final = {MissingKey: "missing_key", MissingExtra: "missing_extra"}
 # Sent by the client, not in the body.
 _NOT_PARAMS: Final = frozenset({"api_key", "headers", "extra_headers", "extra_body", "timeout"})
-
 Params: TypeAlias = Mapping[str, object] | None
+TOKEN_BYTES: Final = 4  # of a usual text; before the call nothing better is known
 
 
 class Settings(TypedDict, total=False):
@@ -273,3 +275,17 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # of the package that the module is in
         return False
+
+
+def check_context(context: int, size: int) -> None:
+    """Raise CallFailed for a request that is too long. context: in tokens, 0 for no limit. size: in bytes."""
+    if context and size > context * TOKEN_BYTES:
+        why = f"nothing was sent: {size} bytes do not fit in a context of {context} tokens"
+        raise CallFailed(ModelFailure("context_full", why), ZERO)
+
+
+def check_count(context: int, usage: Usage | None) -> None:
+    """Raise CallFailed for an answer to a request that the service must have cut."""
+    if context and usage is not None and usage.input_tokens + usage.cache_read_tokens >= context:
+        why = f"the service read {context} tokens, all of its context, and left out the rest of the request"
+        raise CallFailed(ModelFailure("context_full", why), usage)

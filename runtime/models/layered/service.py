@@ -14,12 +14,12 @@ from callboard.runtime.models.layered.dialects import (
     Dialect,
     JsonObject,
 )
+from callboard.runtime.models.layered.gemini_layer import sendable_to_gemini
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.schemas import sendable
-from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 
 if TYPE_CHECKING:
-    from callboard.runtime.models.layered.askable import Askable
+    from callboard.runtime.models.layered.failures import Askable
 
 ADAPTER: Final = "pydantic-ai"
 """The adapter in the origin of the messages of all these models."""

@@ -21,8 +21,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.messages import DelegationEnded, ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange
-from callboard.replay.testing.sessions.programs import Asked, last_reply
+from callboard.replay.testing.sessions.scripted_replies import Asked, last_reply
 from tests.actors.agent.test_program import KID, PAY, WHO, A, B, heard, returned, started, step
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
 

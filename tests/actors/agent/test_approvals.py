@@ -25,9 +25,9 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.resumes import go_on
 from callboard.replay.testing.sessions.scenario import Approve, Scenario, approves, ask, profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import AgentHarness
 

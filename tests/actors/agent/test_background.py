@@ -21,8 +21,8 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
 )
 from callboard.actors.protocol.profiles import OnFinish
-from callboard.replay.testing.sessions.replies import Reply, calls, report
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
 BEHIND = ("task", {"prompt": "work", "background": True})

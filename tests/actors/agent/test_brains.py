@@ -11,9 +11,8 @@ from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
-from callboard.replay.testing.sessions.programs import Answers, Step, delegate, tool
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Answers, Reply, Step, delegate, tool
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.verify import Verifier
 from tests.effort import effort

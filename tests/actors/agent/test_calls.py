@@ -21,8 +21,8 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import ARGUMENTS, SCHEMA, USED, AgentHarness, kinds
 
 

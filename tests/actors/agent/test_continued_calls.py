@@ -11,9 +11,9 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAction, InputAsked, InputGiven
-from callboard.replay.testing.sessions.programs import Step, reply_of, tool
-from callboard.replay.testing.sessions.replies import calls as says
 from callboard.replay.testing.sessions.scenario import profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Step, reply_of, tool
+from callboard.replay.testing.sessions.scripted_replies import calls as says
 from tests.actors.harness import AgentHarness
 
 FORMS = Json(b'{"go":{"message":"Where to?","schema":{"type":"object"}}}')

@@ -22,8 +22,8 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled
-from callboard.replay.testing.sessions.replies import Reply, calls, report
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
 
 

@@ -13,9 +13,8 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.programs import last_reply
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, last_reply, task
 from tests.actors.harness import RETRYABLE, SCHEMA, USED, AgentHarness
 
 THOUGHT = b'{"type":"thinking","thinking":"hm","signature":"s"}'

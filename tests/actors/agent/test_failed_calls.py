@@ -14,8 +14,8 @@ from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import Need, Usage, bound
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import AgentHarness
 
 CHEAP = Prices(input_usd=1, output_usd=2)

@@ -11,7 +11,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import USED, AgentHarness
 
 

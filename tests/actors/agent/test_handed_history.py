@@ -22,8 +22,8 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable, messages_for
 from callboard.replay.testing.input_rules.messages import problem_of
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.runtime.models.anthropic.request import TAKES
 from tests.actors.harness import AgentHarness
 from tests.several_models import (

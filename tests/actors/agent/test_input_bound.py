@@ -16,8 +16,8 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import AgentHarness
 
 CHECKED = ModelSpec("checked", 100, checks_usage=True)

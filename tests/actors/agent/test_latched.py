@@ -10,9 +10,11 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.testing.sessions.programs import (
+from callboard.replay.testing.sessions.scenario import program_profile
+from callboard.replay.testing.sessions.scripted_replies import (
     Asked,
     Failed,
+    Reply,
     Step,
     crash,
     delegate,
@@ -22,8 +24,6 @@ from callboard.replay.testing.sessions.programs import (
     reply_of,
     tool,
 )
-from callboard.replay.testing.sessions.replies import Reply
-from callboard.replay.testing.sessions.scenario import program_profile
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
 
 WHO = program_profile("p", ["kid"], ["look"], writes=["save"], models=[ModelSpec("big")])

@@ -11,8 +11,8 @@ from callboard.actors.protocol.messages import AnyMessage, Delegate, Stop, Tools
 from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import RETRYABLE, AgentHarness
 
 OTHER = Origin("layered", "openai", "https://api.openai.com/v1", "gpt-5")

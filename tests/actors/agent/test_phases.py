@@ -23,10 +23,9 @@ from callboard.actors.protocol.messages import (
     Woken,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
-from callboard.replay.testing.sessions.programs import Step, reply_of
-from callboard.replay.testing.sessions.programs import tool as asks_tool
-from callboard.replay.testing.sessions.replies import Reply, calls, report
 from callboard.replay.testing.sessions.scenario import profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, Step, calls, reply_of, report
+from callboard.replay.testing.sessions.scripted_replies import tool as asks_tool
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
 Said = list[str]

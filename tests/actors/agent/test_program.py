@@ -23,8 +23,10 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Can
 from callboard.actors.protocol.profiles import ModelSpec, read_profile
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
-from callboard.replay.testing.sessions.programs import (
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, program_profile
+from callboard.replay.testing.sessions.scripted_replies import (
     Asked,
+    Reply,
     Step,
     crash,
     delegate,
@@ -33,8 +35,6 @@ from callboard.replay.testing.sessions.programs import (
     reply_of,
     tool,
 )
-from callboard.replay.testing.sessions.replies import Reply
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, program_profile
 from tests.actors.harness import RETRYABLE, SCHEMA, AgentHarness, kinds, raw
 
 WHO = program_profile("p", ["helper"], ["look"], writes=["save"], asks=["pay"], models=[ModelSpec("big")])

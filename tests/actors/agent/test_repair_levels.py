@@ -11,7 +11,7 @@ from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, Stopp
 from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import AgentHarness
 
 REFUSED = ModelFailure("invalid_request_error", "the service answered 400: messages.1: no")

@@ -10,9 +10,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate, ToolsGiven, TurnRequested
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.profiles import Profile, ToolSpec
-from callboard.replay.testing.sessions.programs import Step, reply_of, tool
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import profile, program_profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Step, calls, reply_of, tool
 from tests.actors.agent.test_program import heard
 from tests.actors.harness import ARGUMENTS, AgentHarness, kinds
 

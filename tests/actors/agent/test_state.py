@@ -21,8 +21,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import SCHEMA, AgentHarness
 
 

@@ -20,7 +20,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
-from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import ARGUMENTS, SCHEMA, AgentHarness, kinds
 
 TWO_AT_A_TIME = Limits(max_parallel_tools=2)

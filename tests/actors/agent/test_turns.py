@@ -19,8 +19,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import FINAL, SCHEMA, USED, AgentHarness
 
 

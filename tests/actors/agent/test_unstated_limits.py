@@ -7,7 +7,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Delegate, Finished, ReportJudged
 from callboard.actors.protocol.port_messages import CallTool
-from callboard.replay.testing.sessions.replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.agent.test_tool_limits import results_read
 from tests.actors.harness import RETRYABLE, SCHEMA, AgentHarness, kinds
 

@@ -17,8 +17,8 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import CancelTask, Delegate, Delegated, DelegationEnded
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import calls
 from tests.actors.harness import AgentHarness, raw
 
 ONE, TWO = Task(1, 0), Task(1, 4)

@@ -9,8 +9,8 @@ from callboard.actors.agent.state import initial_agent, prefix_of, request_of
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld
 
 

@@ -88,8 +88,8 @@ def main() -> None:
     from callboard.actors.protocol.addresses import SUPERVISOR
     from callboard.actors.protocol.events import Event, Post
     from callboard.replay.recording import Recording
-    from callboard.replay.testing.sessions.replies import Reply
     from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+    from callboard.replay.testing.sessions.scripted_replies import Reply
     from callboard.replay.testing.sessions.world import SessionWorld
     from callboard.runtime.log.memory import MemoryLog, MemoryReader
     from callboard.runtime.log.protocol import Append

@@ -15,8 +15,8 @@ from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.findings import lines
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import session_monitors
-from callboard.replay.testing.sessions.replies import Reply, Use, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tell
+from callboard.replay.testing.sessions.scripted_replies import Reply, Use, calls, task
 from callboard.replay.testing.sessions.world import Worlds
 from tests.effort import effort
 from tests.mutants.scripts import GOOD, LOOK, SCHEMA, greedy

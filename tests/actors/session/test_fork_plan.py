@@ -35,8 +35,8 @@ from callboard.actors.session.fork_plan import (
 )
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 
 NEW = text_json("new")

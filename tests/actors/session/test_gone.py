@@ -28,8 +28,8 @@ from callboard.actors.supervisor.ending import end_delegation, record_racer_end
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SessionHarness, said
 

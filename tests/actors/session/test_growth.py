@@ -19,8 +19,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DeciderFailed, Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import AgentHarness, SessionHarness, raw
 
 SMALL, LARGE = 100, 4_000

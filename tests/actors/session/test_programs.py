@@ -25,9 +25,16 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.programs import Step, delegate, last_reply, question, reply_of, tool
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import (
+    Reply,
+    Step,
+    delegate,
+    last_reply,
+    question,
+    reply_of,
+    tool,
+)
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.effort import effort
 from tests.mutants.campaign import without_faults

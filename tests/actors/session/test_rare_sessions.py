@@ -26,9 +26,9 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
 

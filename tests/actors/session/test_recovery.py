@@ -36,9 +36,9 @@ from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, START_MS, Scenario, ask, profile, tool_spec
+from callboard.replay.testing.sessions.scripted_replies import NOMINAL, Reply, calls, report
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.effort import effort
 from tests.session_plans import Plan, play

@@ -14,9 +14,9 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import at_rest
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.resumes import go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 
 SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}

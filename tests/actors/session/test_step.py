@@ -25,8 +25,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ApprovalGiven
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import AgentHarness, SessionHarness
 from tests.effort import effort
 from tests.session_plans import Plan, play

@@ -13,9 +13,9 @@ from callboard.actors.protocol.port_messages import CallTool, RequestApproval, T
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 
 NAMES = ("look", "save", "pay", "put", "look", "pay", "save", "look", "look")

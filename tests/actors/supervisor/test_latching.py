@@ -13,9 +13,8 @@ from callboard.actors.supervisor.latching import with_latch
 from callboard.actors.supervisor.state import NO_BOOKS
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.programs import Asked, Script, delegate, question
-from callboard.replay.testing.sessions.replies import calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Asked, Script, calls, delegate, question, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
 from tests.actors.harness import SessionHarness

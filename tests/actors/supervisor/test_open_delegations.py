@@ -10,7 +10,7 @@ from callboard.actors.protocol.messages import CancelTask, DelegationEnded
 from callboard.actors.protocol.prompts import TASK_CANCEL
 from callboard.actors.supervisor.state import Delegation, Record
 from callboard.replay.testing.sessions.faults import Faults
-from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.testing.strategies import (
     DelegationPlan,

@@ -5,7 +5,11 @@ import asyncio
 import pytest
 
 from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.changed.replaying import request_lines
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -73,3 +77,28 @@ def test_a_program_host_is_replayed_by_its_recorded_steps() -> None:
 def test_a_session_without_events_is_refused() -> None:
     with pytest.raises(UnknownName, match="events 1 to 0"):
         recording_of([]).against()
+
+
+def test_each_value_is_a_line_with_its_path_and_texts_are_cut_at_their_lines() -> None:
+    request = ModelRequest(
+        address="host",
+        profile="host",
+        model=ModelSpec("m", 50),
+        turn=1,
+        attempt=1,
+        system=Json(b'"You are.\\nBrief."'),
+        tools=(Json(b'{"name":"t","input_schema":{"type":"object","properties":{}}}'),),
+        history=IntMap[Json]().append(Json(b'{"role":"user","content":[{"type":"text","text":"go"}]}')),
+    )
+    assert request_lines(request) == [
+        "model: m",
+        "tools.t.name: t",
+        "tools.t.input_schema.type: object",
+        "max_tokens: 50",
+        "system: You are.",
+        "system: Brief.",
+        "messages[0].role: user",
+        "messages[0].content[0].type: text",
+        "messages[0].content[0].text: go",
+        "force_tool: ",
+    ]

@@ -10,7 +10,7 @@ from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from tests.replay.diagnosis.kit import Arguments, delegate, host, ok, simulate, use, worker
 
 

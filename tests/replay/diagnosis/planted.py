@@ -14,7 +14,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.diagnosis.finding import FindingKind
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from tests.replay.diagnosis.kit import Arguments, delegate, host, ok, simulate, use, worker
 
 

@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.exports import importing
 from callboard.replay.exports.importing import Importing
-from callboard.replay.exports.parsing import ExportReader
+from callboard.replay.exports.jsonl import ExportReader
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Head
 from tests.effort import effort

@@ -20,8 +20,8 @@ from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor
 from tests.replay.testing.programs import collector

@@ -2,8 +2,8 @@
 
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 
 SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}

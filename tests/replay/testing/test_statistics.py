@@ -1,7 +1,7 @@
 import pytest
 
 from callboard.replay.testing.run import Run
-from callboard.replay.testing.statistics import CampaignProgress, Figures, Statistics, order_hash
+from callboard.replay.testing.statistics import CampaignProgress, Figures, Statistics, Stopwatch, order_hash
 from callboard.replay.testing.world import Move
 from tests.replay.testing.programs import Silent, collector
 
@@ -76,3 +76,10 @@ def test_progress_counts_the_faults_and_not_the_fault_mix() -> None:
     seen.runs = 5
     seen.faults.update({"fault: error": 3, "fault: cancel": 1, "fault mix 4": 5})
     assert CampaignProgress.at(seen) == CampaignProgress(runs=5, faults=4, kinds=2)
+
+
+def test_it_never_runs_backwards() -> None:
+    watch = Stopwatch()
+    readings = [watch.seconds for _ in range(100)]
+    assert readings == sorted(readings)
+    assert readings[0] >= 0

@@ -1,10 +1,13 @@
 """The content of messages of three APIs becomes blocks of one."""
 
+import doctest
 from typing import Any
 
 import pytest
 
-from callboard.runtime.histories.content import blocks_in, left_out, text_of, without_marks
+from callboard.errors import InvalidHistory
+from callboard.runtime.histories import content as module
+from callboard.runtime.histories.content import Repair, Repairs, blocks_in, left_out, text_of, without_marks
 
 PNG = "data:image/png;base64,QQ=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -47,3 +50,25 @@ def test_cache_marks_are_taken_from_blocks_and_the_blocks_in_them() -> None:
         "type": "tool_result",
         "content": [text_of("a"), "b"],
     }
+
+
+def test_a_history_without_faults_is_not_refused() -> None:
+    repairs = Repairs()
+    repairs.refuse()
+    assert repairs.made == ()
+
+
+def test_the_refusal_names_the_first_message_and_how_many_more_there_are() -> None:
+    repairs = Repairs()
+    repairs.add(4, "is empty", "it is left out")
+    repairs.add(2, "x" * 1_000, "it is left out")
+    assert [one.index for one in repairs.made] == [2, 4]
+    with pytest.raises(
+        InvalidHistory, match=r"messages\[2\] x+ \(and 1 more\); History\(\.\.\., repair=True\)"
+    ):
+        repairs.refuse()
+    assert repairs.made[0] == Repair(2, "x" * 300, "it is left out")
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(module).failed == 0

@@ -21,7 +21,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ContextMade
 from callboard.errors import InvalidHistory, MisuseError
 from callboard.runtime.histories import history as module
-from callboard.runtime.histories.joining import BEGINNING, NO_RESULT
+from callboard.runtime.histories.history import BEGINNING, NO_RESULT
 from tests.effort import effort
 from tests.runtime.histories.conversations import SHAPES, Turn, conversations, spelled
 

@@ -6,9 +6,8 @@ import msgspec
 
 from callboard.actors.protocol.histories import why_broken
 from callboard.actors.protocol.origin import Origin
-from callboard.runtime.histories.content import text_of
-from callboard.runtime.histories.joining import Joiner
-from callboard.runtime.histories.repairs import Repairs
+from callboard.runtime.histories.content import Repairs, text_of
+from callboard.runtime.histories.history import Joiner
 from callboard.runtime.histories.shapes import Call, Result, Said, Words
 
 ONE, OTHER = Origin(adapter="one"), Origin(adapter="other")

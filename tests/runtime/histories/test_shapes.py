@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from callboard.runtime.histories.content import text_of
-from callboard.runtime.histories.repairs import Repairs
+from callboard.runtime.histories.content import Repairs, text_of
 from callboard.runtime.histories.shapes import Call, Reader, Result, Shape, Words, shape_of
 
 

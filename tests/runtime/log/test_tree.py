@@ -6,8 +6,8 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.replies import Reply, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.tree import Tree

@@ -15,8 +15,8 @@ from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.log import MemoryLog
 from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
-from callboard.runtime.mcp import changes, connection
-from callboard.runtime.mcp.changes import ListChanges
+from callboard.runtime.mcp import connection, live
+from callboard.runtime.mcp.live import ListChanges
 from callboard.runtime.tools.sources import Scope
 from tests.runtime.mcp.kit import NAME, asking, calls_of, events_of, played, raw, returned
 from tests.runtime.mcp.test_http import serving
@@ -174,7 +174,7 @@ def test_an_agent_does_not_get_back_the_tools_that_it_was_not_left() -> None:
 
 
 def test_changes_are_told_at_most_once_in_their_time() -> None:
-    assert changes.TOLD_EVERY_S == 10
+    assert live.TOLD_EVERY_S == 10
     told: list[float] = []
     read: list[float] = []
 

@@ -23,7 +23,7 @@ from callboard.permissions import Bundle, LabelRule
 from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.mcp import live
-from callboard.runtime.mcp.naming import legal_name
+from callboard.runtime.mcp.specs import legal_name
 from callboard.streaming import ToolProgress
 from tests.runtime.mcp.kit import (
     NAME,

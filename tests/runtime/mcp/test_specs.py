@@ -2,24 +2,30 @@
 
 import asyncio
 import json
+import logging
+import re
 from typing import Any
 
 import mcp.types as types
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.server import Server
+from mcp_types import methods
 
 from callboard import MCPServer, ToolContext
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.prompts import RESERVED
 from callboard.errors import InvalidAgent
 from callboard.runtime.mcp.live import LiveServer
-from callboard.runtime.mcp.specs import again, listed, same_schema, specs_of
+from callboard.runtime.mcp.specs import ToolLists, again, legal_name, listed, same_schema, specs_of
 from callboard.runtime.mcp.tool_schemas import usable
 from callboard.runtime.tools.sources import Scope
 from tests.effort import effort
+from tests.runtime.mcp.fakes import TOOL, Peer, Reply, came_to, line, over_http, over_stdio
+from tests.runtime.mcp.test_calls import OK, anything
 
 # Without NUL, which no record holds: a test of its own says what becomes of one.
 recordable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=70)
@@ -68,6 +74,14 @@ hints = st.builds(
     idempotent_hint=st.none() | st.booleans(),
     destructive_hint=st.none() | st.booleans(),
 )
+names = st.one_of(st.text(), st.from_regex(r"[a-zA-Z0-9_./-]{0,80}", fullmatch=True))
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+FIELDS = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta", "execution")
+tools_lists = anything | st.fixed_dictionaries(
+    {}, optional={"name": st.sampled_from(["find", "a/b", ""]) | anything, **dict.fromkeys(FIELDS, anything)}
+)
+# What a field of a page may be besides its list.
+pages = st.fixed_dictionaries({}, optional={"_meta": anything, "ttlMs": anything, "cacheScope": anything})
 
 
 def without_nulls(value: Any) -> Any:
@@ -250,3 +264,84 @@ def test_the_sdks_own_client_lists_the_same_names() -> None:
         await live.aclose()
 
     asyncio.run(main())
+
+
+@given(st.sampled_from(["", "fs_", "x" * 32]), st.lists(names, unique=True))
+@example("", ["a.b", legal_name("", "a.b"), "a/b", "a\x00b", "a\u202eb", "", "task", "report_back", "\ud800"])
+def test_any_names_become_legal_ones_of_their_own(prefix: str, given_names: list[str]) -> None:
+    found = [legal_name(prefix, name) for name in given_names]
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in found)
+    assert len(set(found)) == len(found)
+    assert not RESERVED & set(found)
+
+
+def test_a_legal_name_stays() -> None:
+    assert legal_name("", "read_file") == "read_file"
+    assert legal_name("fs_", "read-File2") == "fs_read-File2"
+
+
+def test_an_encoded_name_is_encoded_again_and_so_cannot_be_forged() -> None:
+    encoded = legal_name("", "notes/read.all")
+    assert encoded.startswith("notes_read_all_")
+    assert legal_name("", encoded) != encoded
+
+
+@pytest.mark.timeout(900)  # in the campaign
+@settings(max_examples=effort(50, 5_000), deadline=None)
+@given(st.lists(tools_lists, max_size=4), st.integers(0, 4), pages)
+def test_a_tool_beside_any_others_is_listed(others: list[Any], place: int, more: dict[str, Any]) -> None:
+    own = {**TOOL, "name": "own"}
+    page = ToolLists("one").readable({**more, "tools": [*others[:place], own, *others[place:]]})
+    assert "own" in [tool["name"] for tool in page["tools"]]
+    for version in VERSIONS:
+        methods.validate_server_result("tools/list", version, page)
+
+
+@pytest.mark.timeout(900)  # in the campaign
+@settings(max_examples=effort(20, 3_000), deadline=None)
+@given(st.lists(tools_lists, max_size=4))
+def test_a_call_goes_through_beside_any_tools(others: list[Any]) -> None:
+    named = [
+        {**one, "name": f"{n}{one['name']}"} if isinstance(one, dict) and "name" in one else one
+        for n, one in enumerate(others)
+    ]
+    peer = Peer(lambda request: line({"id": request, "result": OK}), page={"tools": [*named, TOOL]})
+    with over_stdio(peer) as server:
+        assert came_to(server, tools=["find"]) == ("ok", "found")
+    with over_http(peer, Reply) as server:
+        assert came_to(server, tools=["find"]) == ("ok", "found")
+    assert peer.calls == 2
+
+
+@pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": {}}, {"tools": [], "nextCursor": {"a": 1}}])
+def test_a_page_that_is_no_list_is_refused(page: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"tools|cursor"):
+        ToolLists("one").readable(page)
+
+
+def test_a_cursor_that_is_a_number_is_sent_back_as_text() -> None:
+    lists = ToolLists("one")
+    assert lists.readable({"tools": [], "nextCursor": 2})["nextCursor"] == "2"
+    assert "nextCursor" not in lists.readable({"tools": [], "nextCursor": ""})
+
+
+def test_a_warning_names_server_tool_and_fault_and_is_written_once(caplog: pytest.LogCaptureFixture) -> None:
+    lists = ToolLists("one")
+    bad = {"name": "bad", "inputSchema": {"type": "string"}}
+    wide = {"name": "wide", "inputSchema": {"anyOf": [{}]}}
+    listed = {"tools": [bad, wide, {"inputSchema": {}}, TOOL]}
+    with caplog.at_level(logging.WARNING):
+        lists.readable(listed)
+        page = lists.readable(listed)
+    assert [tool["name"] for tool in page["tools"]] == ["wide", "find"]
+    assert [record.message for record in caplog.records] == [
+        "MCP server 'one': the tool 'bad' is left out: its schema is not that of an object",
+        "MCP server 'one': the tool 'wide' is taken without anyOf at its top",
+        "MCP server 'one': tool 3 is left out: it has no name: {\"inputSchema\": {}}",
+    ]
+
+
+def test_hints_in_words_are_no_hints() -> None:
+    annotations = {"readOnlyHint": "true", "idempotentHint": True, "title": 5}
+    (tool,) = ToolLists("one").readable({"tools": [{**TOOL, "annotations": annotations}]})["tools"]
+    assert tool["annotations"] == {"idempotentHint": True}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from callboard.memory import MemoryEntry
-from callboard.runtime.memory.words import Term, terms_of, words_of
+from callboard.runtime.memory.sqlite import Term, terms_of, words_of
 
 
 class PlainMemory:

@@ -14,7 +14,7 @@ from callboard.memory import MemoryEntry, SQLiteMemory
 from callboard.permissions import Allowed, Bundle, Denied, LabelRule
 from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.runtime.memory.protocol import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
+from callboard.runtime.memory.access import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
 from tests.runtime.memory.plain import PlainMemory
 
 

@@ -3,17 +3,18 @@
 import subprocess
 import sys
 import tempfile
+import unicodedata
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from callboard.errors import MemoryFailed, MisuseError
 from callboard.memory import MemoryEntry, SQLiteMemory
-from callboard.runtime.memory.protocol import HITS_MAX, Memory
-from callboard.runtime.memory.sqlite import TERMS_MAX
+from callboard.runtime.memory.access import HITS_MAX, Memory
+from callboard.runtime.memory.sqlite import TERMS_MAX, WORD_CHARS_MAX, Term, terms_of, words_of
 from tests.effort import effort
 from tests.pages import ROOT
 from tests.runtime.memory.plain import PlainMemory
@@ -28,6 +29,8 @@ STEPS = st.one_of(
     st.tuples(st.just("recall"), NAMES, TEXTS, st.integers(1, 4)),
     st.tuples(st.just("forget"), NAMES, st.just(""), st.integers(0, 12)),
 )
+SIGNS = st.sampled_from("aB é城长很が゙กั हि_.1'")
+WORDS_TEXTS = st.text(alphabet=st.one_of(SIGNS, st.characters()), max_size=30)
 
 
 def entry(number: int, text: str) -> MemoryEntry:
@@ -226,3 +229,75 @@ def test_only_the_first_terms_of_a_query_and_the_most_hits_count(memory: SQLiteM
         memory.remember("many", entry(number, "tea"))
     assert len(memory.recall("many", "tea", 1_000)) == HITS_MAX
     assert len(memory.recall("many", "", 1_000)) == HITS_MAX
+
+
+def test_words_are_runs_of_letters_digits_and_marks() -> None:
+    assert words_of("Don't use e-mail_2, ÉCOLE!") == ["don", "t", "use", "e", "mail", "2", "ecole"]
+    assert words_of("हिन्दी शब्द") == ["हिन्दी", "शब्द"]  # vowel signs are marks, not letters
+
+
+def test_scripts_without_spaces_become_pairs_and_their_last_character() -> None:
+    assert words_of("长城很长") == ["长城", "城很", "很长", "长"]
+    assert words_of("Python程序3") == ["python", "程序", "序", "3"]
+    assert words_of("カタ") == words_of("ｶﾀ") == ["カタ", "タ"]
+
+
+def test_a_query_looks_for_pairs_and_for_a_single_character_as_a_beginning() -> None:
+    assert terms_of("长城 长城 wall") == [Term("长城"), Term("wall")]
+    assert terms_of("城") == [Term("城", is_prefix=True)]
+    assert terms_of(" !? ") == []
+
+
+def test_a_long_word_counts_by_its_beginning() -> None:
+    assert words_of("x" * 100) == ["x" * WORD_CHARS_MAX]
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(WORDS_TEXTS)
+@example("Å")
+@example("\u0344")
+@example("ﬁ İ ß ｶﾞ")
+def test_equal_texts_have_equal_words_however_they_are_written(text: str) -> None:
+    words = words_of(text)
+    for form in ("NFC", "NFD"):
+        assert words_of(unicodedata.normalize(form, text)) == words
+    assert all(unicodedata.category(char)[0] in "LNM" for word in words for char in word)
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(WORDS_TEXTS)
+def test_every_term_of_a_text_finds_a_word_of_it(text: str) -> None:
+    words = words_of(text)
+    for term in terms_of(text):
+        assert any(word.startswith(term.word) if term.is_prefix else word == term.word for word in words)
+
+
+WORDS_HAN = st.text(alphabet="长城很高我们去了北京大学猫", min_size=2, max_size=20)
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(WORDS_HAN)
+def test_chinese_is_found_by_any_two_characters_that_stand_together_and_by_each_one(text: str) -> None:
+    words = words_of(text)
+    assert len(words) == len(text)
+    for place in range(len(text) - 1):
+        assert terms_of(text[place : place + 2]) == [Term(text[place : place + 2])]
+        assert text[place : place + 2] in words
+    for char in text:
+        (term,) = terms_of(char)
+        assert term.is_prefix
+        assert any(word.startswith(char) for word in words)
+
+
+@settings(max_examples=effort(150, 3_000))
+@given(WORDS_HAN, st.text(alphabet="abc 1", max_size=6), WORDS_HAN)
+def test_no_pair_reaches_over_a_word_of_another_script_or_a_gap(one: str, between: str, other: str) -> None:
+    between = f" {between} "
+    words = {word for word in words_of(one + between + other) if len(word) == 2 and not word.isascii()}
+    assert words == {word for word in (*words_of(one), *words_of(other)) if len(word) == 2}
+
+
+@given(WORDS_HAN, WORDS_HAN)
+def test_a_pair_finds_exactly_the_texts_that_have_it(text: str, query: str) -> None:
+    pair = query[:2]
+    assert (pair in words_of(text)) == (pair in text)

@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from callboard import Agent, ModelRequest, ProgramContext, Runtime, ScriptedModel, call, calls, fail, tool
-from callboard.errors import InvalidAgent, OutcomeError
+from callboard.errors import DelegationFailed, InvalidAgent, OutcomeError
 from callboard.log import MemoryLog
 from callboard.orchestrator import (
     HintRule,
@@ -23,6 +24,7 @@ from callboard.orchestrator import (
 from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.scripted import Steps
+from callboard.runtime.orchestrator.orchestrator import WORDS_CHARS_MAX, reason_of
 from callboard.testing import explore, simulate
 from tests.runtime.orchestrator.kit import answering, crashes, never_ends, refuses
 
@@ -355,3 +357,44 @@ def test_a_function_that_returns_something_else_is_named(given: dict[str, Any], 
     ended = asyncio.run(body())
     assert ended.startswith("crashed: MisuseError: ")
     assert told in ended
+
+
+def failed(kind: str, text: str) -> DelegationFailed:
+    return DelegationFailed("it failed", text, kind)
+
+
+@pytest.mark.parametrize(
+    ("folded", "reason"),
+    [
+        ({"status": "unavailable", "reason": "crashed", "detail": "KeyError"}, "crashed: KeyError"),
+        (
+            {"status": "unavailable", "reason": "deadline", "detail": "late", "text": "half"},
+            "deadline: late; half",
+        ),
+        (
+            {
+                "status": "invalid_input",
+                "reason": "denied",
+                "detail": "wrong",
+                "problems": ["/query: a", "b"],
+            },
+            "denied: wrong; /query: a; b",
+        ),
+    ],
+)
+def test_a_folded_result_gives_its_words(folded: dict[str, str], reason: str) -> None:
+    kind = folded["reason"]
+    assert reason_of(failed(kind, msgspec.json.encode(folded).decode())) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("", "cancelled"), ("why", "cancelled: why"), ("[1]", "cancelled: [1]")]
+)
+def test_another_text_is_told_as_it_is(text: str, reason: str) -> None:
+    assert reason_of(failed("cancelled", text)) == reason
+
+
+def test_long_words_are_cut() -> None:
+    long = {"status": "unavailable", "reason": "no_report", "detail": "none", "text": "x" * 10_000_000}
+    reason = reason_of(failed("no_report", msgspec.json.encode(long).decode()))
+    assert reason == f"no_report: none; {'x' * WORDS_CHARS_MAX}..."

@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Awaitable, Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -290,3 +291,24 @@ def test_an_error_that_a_program_makes_and_does_not_raise_changes_nothing() -> N
     assert issubclass(ProgramFailed, Exception)
     assert not issubclass(ProgramFailed, ProgramCrashed)
     assert Ask.__name__ == "Ask"
+
+
+def test_a_value_of_the_state_is_read_as_a_python_value() -> None:
+    async def body(ctx: ProgramContext) -> object:
+        return ctx.state["place"]["town"]
+
+    step = run_of(body).step((), T0, None, lambda key: Json(b'{"town":"%b"}' % key.encode()))
+    assert step.ending is not None
+    assert step.ending.text == "place"
+
+
+def test_the_default_model_of_a_program_needs_no_name() -> None:
+    other = ScriptedModel([], name="other")
+    ctx = ProgramContext.__new__(ProgramContext)
+    agent: Any = SimpleNamespace(name="host", default_model=MODEL, models=[other])
+    ctx._agent = agent
+    assert [ctx._known_model(one) for one in (MODEL, MODEL.spec.name)] == ["", ""]
+    assert [ctx._known_model(one) for one in (other, "other")] == ["other", "other"]
+    agent.default_model = None
+    with pytest.raises(MisuseError, match="may not ask model"):
+        ctx._known_model(MODEL)

@@ -415,7 +415,7 @@ def test_a_step_that_never_rests_crashes(monkeypatch: pytest.MonkeyPatch) -> Non
             await asyncio.sleep(0)
 
     text = crash(spinning)
-    assert "the step does not come to rest" in text
+    assert "the step never ends" in text
     assert "in spinning" in text
 
 
@@ -554,7 +554,7 @@ def test_a_program_that_sleeps_through_its_stop_is_abandoned(caplog: pytest.LogC
     run = started(spinning)
     run.step((), T0)
     run.stop()
-    assert "does not come to rest" in caplog.text
+    assert "the step never ends" in caplog.text
 
 
 def test_a_stop_leaves_the_loop_of_the_process_as_it_was() -> None:
@@ -772,3 +772,20 @@ def test_a_run_counts_what_is_left_out_from_its_first_step() -> None:
     ending = run.step((), T0 + 1_300, left_out_ms=1_000).ending
     assert ending is not None
     assert ending.text == "slept"
+
+
+def test_a_run_whose_step_never_rests_is_over_at_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.runtime.programs.run.CALLBACKS_MAX", 20)
+    rounds: list[int] = []
+
+    async def spinning(ctx: ProgramContext, prompt: str) -> NoReturn:
+        while True:  # the subject of this test
+            rounds.append(1)
+            await asyncio.sleep(0)
+
+    run = started(spinning)
+    with pytest.raises(ProgramCrashed, match="the step never ends"):
+        run.step((), T0)
+    assert run.is_over
+    assert len(rounds) < 100
+    assert run._task is None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard.runtime.secrets.forms import plain_forms_of
+from callboard.runtime.secrets.likeness import encodings_of, plain_forms_of
 from callboard.runtime.secrets.redactor import FOUND_MAX, STEPS_MAX, Redactor
 from callboard.runtime.secrets.unescaping import Plain, steps_of
 from tests.effort import effort
@@ -164,3 +164,15 @@ def test_escapes_are_read_up_to_a_bound_however_long_the_text(
     assert sum(read) <= STEPS_MAX
     assert len(spans) <= 4 * FOUND_MAX
     assert not redactor.finds(redactor.text(text))
+
+
+def test_a_value_without_signs_has_itself_and_its_base64() -> None:
+    value, *encoded = sorted(encodings_of("k3ylong42"), key=len)
+    assert value == "k3ylong42"
+    assert len(encoded) == 3, "one for each place in three bytes"
+    assert base64.b64encode(b"k3ylong42").decode() in encoded
+
+
+def test_quotes_are_doubled_and_spaces_are_pluses() -> None:
+    assert {"it''s long", "it'\\''s long"} <= set(encodings_of("it's long"))
+    assert b"it's+long" in plain_forms_of("it's long")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import check_json, to_json
-from callboard.runtime.secrets.places import placeholder
 from callboard.runtime.secrets.redactor import FOUND_MAX, Redactor
 from callboard.runtime.secrets.refs import SecretPattern
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.secrets.unescaping import placeholder
 
 CANARY = 'ca"na\\ry-vä lue/17'
 HIDDEN = placeholder("CANARY")

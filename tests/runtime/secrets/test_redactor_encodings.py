@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.forms import encodings_of
+from callboard.runtime.secrets.likeness import encodings_of
 from callboard.runtime.secrets.redactor import Redactor
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=10, max_size=40).filter(

@@ -1,6 +1,7 @@
 """The guards of a board: what waits for the disk or for room, and what comes after a failure or the end."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -168,11 +169,11 @@ def test_what_waits_for_the_disk_is_called_in_the_order_of_the_log() -> None:
         async with boards(MemoryLog()) as (board, _):
             call_model(board)
             board.flush()
-            seen: list[int] = []
-            for seq in (2, 1, 2, 9):
-                board.when_durable(seq, lambda seq=seq: seen.append(seq))  # type: ignore[misc]  # bound now
+            seen: list[str] = []
+            for seq, name in ((2, "second"), (1, "first"), (2, "third"), (9, "later")):
+                board.when_durable(seq, partial(seen.append, name))
             await board.durable()
-            assert seen == [1, 2, 2]
+            assert seen == ["first", "second", "third"]
             assert board.is_gated
 
     asyncio.run(run())

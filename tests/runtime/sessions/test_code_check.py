@@ -15,7 +15,7 @@ from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.cli.sessions_command import ended
 from callboard.replay.recording import Recording
 from callboard.runtime.clock import now_ms
-from callboard.runtime.control.commands import carry_out
+from callboard.runtime.control.server import carry_out
 from callboard.runtime.control.wire import AnswerApproval, CancelAsk, TellAgent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.programs.program import Program

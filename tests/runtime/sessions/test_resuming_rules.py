@@ -1,40 +1,59 @@
 """The rules of a resume without a runtime: what is read of a log, and which sessions are refused."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.client_messages import (
     RULES,
     Ask,
     AskEnded,
     Cancel,
+    Close,
+    Forked,
     Resumed,
+    SessionClosed,
     SessionOpened,
     Tell,
     TellEnded,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.errors import AgentsChanged, CorruptLog, Fenced, MissingDeps, MisuseError
+from callboard.actors.protocol.errors import (
+    AgentsChanged,
+    CorruptLog,
+    Fenced,
+    MissingDeps,
+    MissingFiles,
+    MissingType,
+    MisuseError,
+    SessionEnded,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.shared_state import StateKey
+from callboard.actors.protocol.upcasters import FORMAT
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.sessions import resuming
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
     ResumeRules,
     changes,
     check,
+    continuation,
     downtime_ms,
     read_session,
     recorded_of,
@@ -207,3 +226,110 @@ def test_the_time_since_the_last_event_is_never_negative(monkeypatch: pytest.Mon
             Event(2, at, "client", SUPERVISOR, 0, Cancel("")),
         )
         assert downtime_ms(RecordedSession(events)) == left
+
+
+def test_a_continuation_says_what_is_new_and_nothing_else() -> None:
+    recorded = read_back(OPENED)
+    assert continuation(RecordedSession(()), OPENED) is OPENED
+    assert continuation(recorded, OPENED) == Resumed(RULES, format=FORMAT)
+    layer = Layer("runtime")
+    more = replace(
+        OPENED,
+        limits=Limits(max_iterations=3),
+        capacity=("m",),
+        state=APPENDED,
+        files=OTHER,
+        permissions=(layer,),
+    )
+    expected = Resumed(
+        RULES, capacity=("m",), state=(APPENDED[1],), files=OTHER, permissions=(layer,), format=FORMAT,
+        extend_ms=12, left_out_ms=5, host=OPENED.host, profiles=OPENED.profiles, model=OPENED.model,
+    )  # fmt: skip
+    assert continuation(recorded, more, extend_ms=7, left_out_ms=5) == expected
+    whole = continuation(recorded, more, has_limits=True, extend_ms=7, left_out_ms=5)
+    assert whole == replace(expected, limits=more.limits)
+    old = continuation(read_back(replace(OPENED, rules=1)), OPENED, left_out_ms=5)
+    assert old == Resumed(1, extend_ms=5, format=FORMAT)
+
+
+@pytest.mark.parametrize("policy", ["accept", "next_ask"])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_changed_agents_wait_for_the_end_of_a_running_ask_where_that_is_the_policy(
+    policy: Any, is_running: bool
+) -> None:
+    recorded = read_back(OPENED, *([Ask("r", text_json("go"))] if is_running else []))
+    boss = replace(OPENED, host="boss")
+    found = continuation(recorded, boss, policy=policy)
+    assert isinstance(found, Resumed)
+    assert found.host == "boss"
+    assert found.from_next_ask == (is_running and policy == "next_ask")
+
+
+def test_a_closed_session_is_ended_unless_it_is_reopened() -> None:
+    closed = read_back(replace(OPENED, files=None), Close(), SessionClosed())
+    assert closed.is_closed
+    with pytest.raises(SessionEnded, match=f"session {NAME} is closed"):
+        check(NAME, closed, OPENED, ResumeRules("accept", TYPES))
+    check(NAME, closed, OPENED, ResumeRules("accept", TYPES, reopens=True))
+    found = continuation(closed, OPENED)
+    assert isinstance(found, Resumed)
+    assert found.reopens
+
+
+def test_the_agents_of_a_fork_are_those_of_its_first_event() -> None:
+    fork = Forked("origin", 1, "digest", Resumed(RULES, model=ModelSpec("n"), capacity=("m",)))
+    recorded = read_back(OPENED, fork)
+    assert (recorded.model, recorded.capacity) == (ModelSpec("n"), ("m",))
+
+
+def test_the_latest_ask_is_the_one_that_runs_or_the_last_that_ended() -> None:
+    assert read_back(OPENED).last == ""
+    ended = read_back(OPENED, Ask("a", text_json("go")), AskEnded("a", "answered"))
+    assert (ended.running, ended.last, [*ended.ended]) == ("", "a", ["a"])
+    running = read_back(
+        OPENED, Ask("a", text_json("go")), AskEnded("a", "answered"), Ask("b", text_json("go"))
+    )
+    assert (running.running, running.last) == ("b", "b")
+
+
+def test_the_time_of_a_recovery_is_now_and_of_a_fork_that_of_its_last_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(resuming, "recover", lambda *given, **more: asked.append((given[2:], more)))
+    monkeypatch.setattr(resuming, "now_ms", lambda: 77)
+    recorded = read_back(OPENED, Ask("a", text_json("go")))
+    gate: Any = "gate"
+    resuming.recover_session(NAME, recorded, OPENED, gate)
+    resuming.recover_session(NAME, recorded, OPENED, gate, {5}, has_run=False)
+    assert asked == [((77, "gate", None), {"has_run": True}), ((2, "gate", {5}), {"has_run": False})]
+    assert resuming.extension_ms(1.5) == 1_500
+
+
+def test_the_rights_of_a_session_are_those_of_all_its_processes() -> None:
+    rights = Rights(Allowed(secrets=("KEY",)))
+    layers = [Layer(by, rights) for by in ("runtime", "session", "agent host")]
+    opened = replace(OPENED, permissions=(layers[0],))
+    more = Resumed(RULES, permissions=(layers[1], layers[2]))
+    recorded = read_back(opened, more)
+    assert recorded.permissions == tuple(layers)
+    found = continuation(recorded, replace(opened, permissions=(*layers, Layer("new", rights))))
+    assert isinstance(found, Resumed)
+    assert found.permissions == (Layer("new", rights),)
+
+
+def test_a_session_with_files_needs_them_again() -> None:
+    with pytest.raises(MissingFiles):
+        check(NAME, read_back(OPENED), OPENED, ResumeRules("accept", TYPES))
+
+
+def test_an_ask_that_ends_with_its_recorded_agents_needs_their_types_as_they_were() -> None:
+    changed = Json(b'{"type":"string"}')
+    profile = Profile("host", "", schema=Json(b'{"type":"object"}'), output_type="mine.Report")
+    opened = replace(OPENED, files=None, profiles=(Json(encode(profile)),))
+    asked = read_back(opened, Ask("r", text_json("go")))
+    for known, is_refused in ((profile.schema, False), (changed, True)):
+        types = SessionTypes({}, "host", (OutputType(known, "mine.Report"),))
+        rules = ResumeRules("next_ask", types, models=("m",), has_deps=True)
+        with pytest.raises(MissingType, match=r"mine\.Report") if is_refused else nullcontext():
+            check(NAME, asked, opened, rules)

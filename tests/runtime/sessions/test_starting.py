@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import starting
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.live_sessions import Waiting
 from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
@@ -296,6 +298,9 @@ def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory:
                 CONTEXT: ContextPort,
             }
             assert board.ports[APPROVALS] is session._approval_port
+            tools = board.ports[TOOLS]
+            assert isinstance(tools, ToolPort)
+            assert board.writing == tools.writing
             assert [*starter.models.values()] == [made]
             instances = session.tools.instances
             assert (instances.ended in board.on_agent_end) == has_factory
@@ -492,5 +497,66 @@ def test_bodies_and_lists_of_a_session_are_kept_and_told_for_it(monkeypatch: pyt
         async with Runtime(Log(), model=model()) as runtime:
             await runtime.open(HOST, session_id="s")
         assert [name for name, _ in made] == ["ListedTools"]
+
+    asyncio.run(work())
+
+
+def test_a_resumed_session_is_strict_is_watched_and_finds_the_tools_of_its_sources() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    async def work() -> None:
+        log = Log()
+        await left(log)
+        for is_strict in (False, True):
+            async with Runtime(log, model=model(), strict_spending=is_strict) as runtime:
+                starter = starter_of(runtime)
+                watched: list[Any] = []
+                noted: Any = SimpleNamespace(watch=watched.append, recall=lambda *given: None)
+                kept, starter.observer = starter.observer, noted
+                sources: Any = SimpleNamespace(tool=lambda *given: asked.append(given))
+                session = await runtime.resume("s", HOST)
+                assert session._board.gate._is_strict == is_strict
+                assert watched == [session._board]
+                starter.observer = kept
+                own, starter.sources = starter.sources, sources
+                session.tools._listed("source", "spec")  # type: ignore[arg-type]
+                starter.sources = own
+                await session.detach(0)
+
+    asyncio.run(work())
+    assert [given[:2] for given in asked] == [("source", "spec")] * 2
+    assert all(isinstance(given[2], Scope) for given in asked)
+
+
+def test_a_check_looks_at_the_code_and_a_wake_accepts_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    taken: list[Any] = []
+    take_over = starting.take_over
+
+    async def look(self: Any, session_id: str, recorded: Any) -> None:
+        looked.append((session_id, len(recorded.events)))
+
+    async def noted(log: Any, name: str, now: Any, rules: Any) -> Any:
+        taken.append(rules)
+        return await take_over(log, name, now, rules)
+
+    monkeypatch.setattr(CodeCheck, "look", look)
+    monkeypatch.setattr(starting, "take_over", noted)
+
+    async def work() -> None:
+        log = Log()
+        await left(log)
+        async with Runtime(log, model=model()) as runtime:
+            await starter_of(runtime).check("s", HOST)
+            assert looked == [("s", (await log.head("s")).seq)]
+            session = await runtime.resume("s", HOST)
+            session._sleep_if_idle()
+            await session._settled()
+            assert session._is_asleep
+            taken.clear()
+            await session.ask("again")
+            (rules,) = taken
+            assert (rules.policy, rules.ends_at) == ("accept", session._slept.head.seq)
+            assert rules.types is session._types
 
     asyncio.run(work())

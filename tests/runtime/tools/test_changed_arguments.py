@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import InvalidPrompt
-from callboard.runtime.schemas.bounded_check import TooComplex
+from callboard.runtime.schemas.validators import TooComplex
 from callboard.runtime.tools import changed_arguments as module
 from callboard.runtime.tools.changed_arguments import changed_arguments
 from callboard.runtime.tools.context import ToolContext

@@ -12,9 +12,9 @@ from callboard.replay.testing.rules.above import Reserved, SettledAbove
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import BUSY, DONE, LOOK, script

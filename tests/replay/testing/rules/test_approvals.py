@@ -13,8 +13,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_rounds import ROUNDS
 from tests.replay.testing.edited_logs import Log, edited, find, of_kind

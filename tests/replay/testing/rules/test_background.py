@@ -7,7 +7,7 @@ from callboard.actors.protocol.client_messages import TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CancelTask, DelegationEnded, Stop, TurnRequested
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.sessions.replies import calls
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants import scenarios_background as scenarios
 

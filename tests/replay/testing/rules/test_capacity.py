@@ -9,13 +9,13 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.rules.capacity import Places
 from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.rules.model_choice import Places
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import BUSY, DONE, LOOK, script

@@ -9,12 +9,12 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Finished
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.empty_answers import EmptyAnswers
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.latches import Latched, QuestionLimit
+from callboard.replay.testing.rules.repeated_requests import EmptyAnswers
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.programs import delegate, question, tool
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import delegate, question, tool
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_endings import DEAR, NOTHING
 from tests.mutants.scenarios_programs import cast, everything

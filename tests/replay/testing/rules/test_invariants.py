@@ -30,8 +30,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.golden import SESSIONS, golden
 from tests.replay.testing.edited_logs import (

@@ -32,15 +32,14 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.budgets import Spending
+from callboard.replay.testing.rules.budgets import ReserveHolds, Rooms, Spending
 from callboard.replay.testing.rules.caps import Children, Deserved
 from callboard.replay.testing.rules.ends import Cancelled, Closed, OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.reports import Checked
-from callboard.replay.testing.rules.reserves import ReserveHolds, Rooms
 from callboard.replay.testing.rules.stops import OneStop, Started, Timers
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SCHEMA
 from tests.golden import SESSIONS, golden

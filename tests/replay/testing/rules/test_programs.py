@@ -20,8 +20,8 @@ from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.rules import programs
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.sessions.programs import delegate
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import delegate
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.campaign import without_faults
 from tests.mutants.scenarios_programs import PROGRAMS, Running, cast, everything

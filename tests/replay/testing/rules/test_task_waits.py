@@ -8,13 +8,21 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.waiting import waits_of
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DelegationEnded, Told, TurnRequested
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin, Delegated, DelegationEnded, Told, TurnRequested
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.rules.task_waits import Waits
+from callboard.replay.testing.rules.task_waits import Waited, Waits
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants import scenarios_waits as scenarios
 from tests.mutants.campaign import without_faults
+
+BEGIN = Begin(Json(b'{"name":"host"}'), NULL, ModelSpec("m", 10), Limits())
 
 
 def broken(log: Sequence[Event]) -> bool:
@@ -67,3 +75,36 @@ def test_a_wait_that_goes_on_after_the_words_that_answer_it_is_found() -> None:
     told = next(one.seq for one in log if isinstance(one.body, Told))
     wish = next(one for one in wishes(log) if one.cause == told)
     assert broken(with_cause(log, wish, told + 1))
+
+
+def told(*running: str) -> bytes:
+    return bytes(encode(prompts.waited([*running])))
+
+
+def waited() -> Waited:
+    found = Waited()
+    for body in (BEGIN, Delegated(1, 0, "host.1"), Delegated(1, 1, "host.2"), ModelReplied(2)):
+        found.hear(body)
+    return found
+
+
+def test_an_answer_is_allowed_for_each_moment_since_the_reply_and_for_no_other() -> None:
+    found = waited()
+    found.hear(DelegationEnded(1, 0, "answered", "host.1"))
+    assert found.allows(told("host.1", "host.2"))
+    assert found.allows(told("host.2"))
+    assert not found.allows(told("host.1"))
+    assert not found.allows(told())
+    found.hear(ModelReplied(3))
+    assert not found.allows(told("host.1", "host.2"))
+
+
+def test_an_answer_of_the_ask_before_may_be_sent_in_the_next() -> None:
+    found = waited()
+    found.hear(BEGIN)
+    assert found.allows(told("host.1", "host.2"))
+    assert found.allows(told())
+
+
+def test_another_text_is_not_allowed() -> None:
+    assert not waited().allows(b'"Still here"')

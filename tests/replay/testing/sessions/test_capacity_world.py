@@ -27,8 +27,8 @@ from callboard.replay.testing.sessions.capacity_world import (
     SharedScenario,
 )
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
 from tests.effort import effort, long_search

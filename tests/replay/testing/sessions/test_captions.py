@@ -10,8 +10,8 @@ from callboard.replay.testing.findings import chart
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from callboard.replay.testing.sessions.captions import CHARS_MAX, argument_words, call_words
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import steps_of
 from tests.mutants.scenarios_capacity import SHARED

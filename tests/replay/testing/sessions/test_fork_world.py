@@ -14,8 +14,8 @@ from callboard.actors.session.fork_plan import calls_of
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.sessions.fork_rules import fork_monitors
 from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds, moves_of_people
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 from tests.effort import effort

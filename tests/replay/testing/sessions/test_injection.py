@@ -11,8 +11,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.faults import ABORTED, FAULTS, faults, kind_of
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH
 

@@ -38,8 +38,8 @@ from callboard.replay.testing.sessions.monitors import (
     breaches_of,
     session_monitors,
 )
-from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.scripted_session import Effect
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests import golden

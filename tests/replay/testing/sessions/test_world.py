@@ -23,8 +23,8 @@ from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.replay.testing.world import Covers, Heals
 from callboard.replay.verify import Verifier

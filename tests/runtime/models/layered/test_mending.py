@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from callboard.runtime.models.call_arguments import UNCLEAR
+from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNCLEAR, UNFINISHED
+from callboard.runtime.models.layered.events import event_of, value_of
+from callboard.runtime.models.layered.mending import ChatStream, GeminiStream
 from tests import stream_faults
 from tests.bedrock_api import event as frame
 from tests.messages_api import Canned
 from tests.runtime.models.layered.kit import DIALECTS, Api, Service, blocks_of, failure_of, serving
 
 SSE = {"content-type": "text/event-stream"}
+DONE = b"data: [DONE]\n\n"
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +92,127 @@ def test_events_of_another_form_are_garbage(service: Service, dialect: Api, data
     answer = Canned(f'data: {data} "functionCall" "tool_calls"\n\n'.encode(), 200, SSE)
     failure = failure_of(service.failure(answer, dialect=dialect))
     assert failure.code in ("garbage", "broken_stream")
+
+
+def chunk(*parts: object) -> bytes:
+    return event_of({"candidates": [{"content": {"parts": parts}}]})
+
+
+def call(call_id: str = "", **args: object) -> dict[str, Any]:
+    return {"functionCall": {"name": "look", "args": args, **({"id": call_id} if call_id else {})}}
+
+
+def read(*events: bytes) -> tuple[list[Any], list[str]]:
+    """Return the parts of each event, and the reasons not to run the calls."""
+    reasons: list[str] = []
+    stream = GeminiStream(reasons.extend)
+    out = [stream.take(event) for event in events]
+    assert stream.end() == b""
+    return [value_of(event)["candidates"][0]["content"]["parts"] for event in out], reasons
+
+
+def test_calls_that_come_once_pass_as_they_came() -> None:
+    event = b'data: {"candidates":  [{"content": {"parts": [{"functionCall": {"name": "look"}}]}}]}\n\n'
+    assert GeminiStream(lambda reasons: None).take(event) is event
+    assert read(chunk(call(a=1), call(a=1)), chunk(call(a=2)))[1] == ["", "", ""]
+
+
+def test_a_call_that_comes_again_under_its_id_is_left_out() -> None:
+    a, b = call("x", a=1), call("x", a=2)
+    out, reasons = read(chunk(a), chunk(b), chunk({"text": "Hi"}, a, b))
+    assert (out, reasons) == ([[a], [b], [{"text": "Hi"}]], ["", ""])
+
+
+def test_an_equal_call_without_an_id_in_a_later_event_does_not_run() -> None:
+    assert read(chunk(call(a=1)), chunk(call(a=1)))[1] == ["", DOUBLED]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"a": 1}),
+        ({"a": "x"}, {"a": "xy"}),
+        ({"a": ["x"]}, {"a": ["xy", 1]}),
+        ({"a": {}}, {"a": {"b": 1}}),
+    ],
+)
+def test_a_call_whose_arguments_grow_does_not_run(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert read(chunk(call("x", **before)), chunk(call("x", **after)))[1] == [CONTRADICTED] * 2
+    assert read(chunk(call("x", **after)), chunk(call("x", **before)))[1] == ["", ""]
+
+
+def test_a_call_in_pieces_does_not_run() -> None:
+    first = {"functionCall": {"name": "look", "willContinue": True}}
+    out, reasons = read(chunk(first), chunk({"functionCall": {"partialArgs": []}}), chunk(call("y", a=1)))
+    assert ([len(parts) for parts in out], reasons) == ([1, 0, 1], [UNFINISHED, ""])
+
+
+def chunk_chat(delta: Any = None, finish: str | None = None, **more: object) -> bytes:
+    choice = {"index": 0, "delta": delta or {}, "finish_reason": finish}
+    return event_of({"id": "c", "model": "m", "choices": [choice], **more})
+
+
+def call_chat(name: str, text: str | None, **keys: object) -> dict[str, object]:
+    return {"tool_calls": [{**keys, "function": {"name": name, "arguments": text}}]}
+
+
+def read_chat(*events: bytes) -> tuple[bytes, list[str]]:
+    reasons: list[str] = []
+    stream = ChatStream(frozenset({"look"}), reasons.extend)
+    return b"".join([*map(stream.take, events), stream.end()]), reasons
+
+
+def test_events_without_calls_pass_as_they_came() -> None:
+    events = [
+        b": alive\n\n",
+        chunk_chat({"content": "Hi"}),
+        b'data: {"a":  1}\n\n',
+        chunk_chat({}, "stop"),
+        DONE,
+    ]
+    assert read_chat(*events) == (b"".join(events), [])
+
+
+def test_the_calls_come_before_the_end_with_the_other_keys_of_their_event() -> None:
+    first = chunk_chat(
+        {"content": "Hi", **call_chat("look", "{", index=0, id="a", sealed="s")}, usage={"n": 1}
+    )
+    out, reasons = read_chat(
+        first, chunk_chat(call_chat("", "}", index=0)), chunk_chat({}, "tool_calls"), DONE
+    )
+    text, _, _, calls, done = [event + b"\n\n" for event in out.split(b"\n\n")][:5]
+    assert value_of(text)["choices"][0]["delta"] == {"content": "Hi"}
+    written = {"sealed": "s", "index": 0, "id": "a", "type": "function"}
+    written["function"] = {"name": "look", "arguments": "{}"}
+    said = value_of(calls)
+    assert said["choices"] == [{"index": 0, "delta": {"tool_calls": [written]}, "finish_reason": None}]
+    assert (said["model"], said["usage"], done, reasons) == ("m", None, DONE, [""])
+
+
+@pytest.mark.parametrize("finish", [None, "length", "content_filter"])
+def test_a_call_without_arguments_in_an_answer_that_was_cut_has_lost_them(finish: str | None) -> None:
+    out, reasons = read_chat(chunk_chat(call_chat("look", "", index=0, id="a")), chunk_chat({}, finish))
+    assert reasons == [UNFINISHED]
+    assert json.dumps("") in out.decode()
+
+
+def test_a_closing_message_that_comes_twice_is_one() -> None:
+    last = event_of(
+        {"choices": [{"delta": {}, "message": call_chat("look", "{}", id="a"), "finish_reason": "stop"}]}
+    )
+    out, reasons = read_chat(last, last, DONE)
+    assert reasons == [""]
+    assert out.count(b'"look"') == 1
+
+
+def test_a_call_of_another_form_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        read_chat(chunk_chat(call_chat("look", 5)))  # type: ignore[arg-type]  # of a server
+
+
+def test_a_stream_with_calls_may_have_comments_and_no_last_line() -> None:
+    out, reasons = read_chat(
+        chunk_chat(call_chat("look", "{}", index=0)), b": alive\n\n", chunk_chat({}, "tool_calls"), b""
+    )
+    assert reasons == [""]
+    assert b": alive" in out
