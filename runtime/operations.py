@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
+from callboard.actors.session.budget_periods import period_at
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.budgets import BudgetReport, SharedBudgets
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
@@ -27,6 +28,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.settings import Settings
 from callboard.runtime.sessions.starting import SessionStarter
+from callboard.runtime.sessions.usage import UsageBy, UsageReport, checked_by, report_of, tags_of
 from callboard.runtime.statistics import RuntimeStats, stats_of
 from callboard.runtime.telemetry.observer import Observer
 
@@ -207,6 +209,26 @@ class Operations(ABC):
         """
         self._usable()
         return await self._budgets.report()
+
+    async def usage(
+        self,
+        *,
+        by: UsageBy = "model",
+        tag: str | None = None,
+        since: datetime | timedelta | None = None,
+    ) -> UsageReport:
+        """Sum the usage of the log's sessions up, without reading their events.
+
+        by: `"day"` (in UTC), `"model"`, `"profile"`, or `"tag"`, where a session with several tags counts in
+        each. tag: only sessions with this tag. since: only from the UTC day of this moment on. Raises
+        MisuseError, CorruptLog.
+        """
+        self._usable()
+        by = checked_by(by)
+        day = "" if since is None else period_at("day", time_ms(since))
+        wanted = None if tag is None else checked_tag(tag)
+        tags = tags_of(await self._log.sessions(SessionQuery(tag=wanted)), None)
+        return report_of(await self._log.usage(day), tags, by)
 
     def capacity(self) -> CapacityReport:
         """Return the limited models with their calls in flight and tokens left, and the calls that wait."""

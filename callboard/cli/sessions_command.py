@@ -121,6 +121,8 @@ def row_json(row: SessionRow) -> dict[str, object]:
         "failures": row.failures,
         "outcome": STATUS[row.kind] if row.kind else None,
         "host": row.host,
+        "tokens": row.usage.tokens,
+        "cost_usd": row.usage.cost_usd,
         "tags": row.tags,
         "metadata": row.metadata,
         "fork_of": {"session": row.parent, "seq": row.base} if row.parent else None,

@@ -12,6 +12,8 @@ from msgspec import structs
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.memory_spending import MemorySpending
@@ -38,6 +40,7 @@ from callboard.runtime.log.session_rows import (
     details_of,
 )
 from callboard.runtime.log.spending import Spending, Unlogged
+from callboard.runtime.log.usage_rows import Place, UsageRow, summed, total
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.
@@ -52,6 +55,7 @@ class _Session(msgspec.Struct, eq=False):
     epoch: int = 1
     rows: list[bytes] = []
     values: set[bytes] = set()  # digests of its large values
+    usage: dict[Place, Usage] = {}
     is_hidden: bool = False  # it was deleted, apart from the events that its forks share
 
     def cut(self, last: Stored) -> None:
@@ -59,6 +63,12 @@ class _Session(msgspec.Struct, eq=False):
         self.is_hidden = True
         self.rows = self.rows[: last.seq - self.before.seq]
         self.head = Head(last.seq, last.digest)
+
+    def add_usage(self, charges: Sequence[Charge]) -> None:
+        """Add the charges of calls."""
+        for place, usage in summed(charges).items():
+            self.usage[place] = plus(self.usage.get(place, ZERO), usage)
+        self.row = structs.replace(self.row, usage=total(self.usage.values()))
 
     def note(self, events: Sequence[Event]) -> None:
         """Bring the row up to these events."""
@@ -162,6 +172,15 @@ class MemoryLog(EventLog):
         self._check_open()
         return self._reader.sessions(query)
 
+    async def usage(self, since_day: str = "") -> list[UsageRow]:
+        self._check_open()
+        return self._reader.usage(since_day)
+
+    async def set_usage(self, session_id: str, charges: Sequence[Charge]) -> None:
+        session = self._session(session_id)
+        session.usage = {}
+        session.add_usage(charges)
+
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         session = self._session(session_id)
         forks = self._forks(session_id)
@@ -238,6 +257,8 @@ class MemoryLog(EventLog):
         session.head = sealing.head(session.head)
         session.note(part.events)
         self._spending.apply(part.spending)
+        if part.usage:
+            session.add_usage(part.usage)
         self._size += sum(map(len, rows))
         return session.head
 
@@ -305,6 +326,16 @@ class MemoryReader(LogReader):
             return (own,)
         shared = self.segments_of(self.session(row.parent, hidden=True))
         return (*(one._replace(last=min(one.last, row.base)) for one in shared), own)
+
+    def usage(self, since_day: str = "") -> list[UsageRow]:
+        shown = [one for one in list(self._log._sessions.values()) if not one.is_hidden]
+        shown.sort(key=lambda one: one.row.number)
+        return [
+            UsageRow(one.row.session_id, *place, usage)
+            for one in shown
+            for place, usage in sorted(one.usage.items(), key=lambda item: item[0])
+            if place[0] >= since_day
+        ]
 
     def spending(self) -> tuple[Spending, list[Unlogged]]:
         return self._log._spending.now(), self._log._spending.lost()

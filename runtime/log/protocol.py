@@ -22,9 +22,11 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.upcasters import why_unreadable
 from callboard.actors.session.budget_keys import SpendingChange
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
+from callboard.runtime.log.usage_rows import UsageRow
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -55,7 +57,7 @@ class Append(NamedTuple):
     """Events that continue a session: seqs expected_head+1, +2, ...
 
     spending: the changes that these events make to the spending of budgets. A store without `spending` is
-    given none.
+    given none. usage: the charges of the calls that they settle; a store need not keep them.
     """
 
     session_id: str
@@ -63,6 +65,7 @@ class Append(NamedTuple):
     epoch: int
     events: Sequence[Event]
     spending: Sequence[SpendingChange] = ()
+    usage: Sequence[Charge] = ()
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
@@ -170,6 +173,13 @@ class EventLog(Protocol):
         not keep it. Raises SessionNotFound.
         """
 
+    async def usage(self, since_day: str = "") -> list[UsageRow]:
+        """Return the usage of all sessions from a UTC day on, without reading events."""
+        return []
+
+    async def set_usage(self, session_id: str, charges: Sequence[Charge]) -> None:
+        """Replace the usage of a session, as for one whose events came without. Raises SessionNotFound."""
+
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         """Take a session out of the log at once: no method finds it from now on, and its id is free.
 
@@ -222,6 +232,10 @@ class LogReader(Protocol):
 
     def segments(self, session_id: str) -> tuple[Segment, ...]:
         """Return the segments of a session, the oldest first: one, and one more for each fork."""
+
+    def usage(self, since_day: str = "") -> list[UsageRow]:
+        """Return the usage of all sessions from a UTC day on, without reading events."""
+        return []
 
     def spending(self) -> tuple[Spending, list[Unlogged]]:
         """Return the spending of budgets, and the charges that no log holds. Raises CorruptLog."""

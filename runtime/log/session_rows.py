@@ -31,6 +31,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.plain_values import PlainValues
+from callboard.actors.protocol.usage import ZERO, Usage
 
 SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
 """`open`: no ask is running. `unfinished`: an ask has no outcome. `closed`: nothing is left to do."""
@@ -51,7 +52,8 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed in
     the last ask. host: the name of its host agent. waits_ms: the time from which on an unfinished session
     waits for its code (docs/change-a-program.md), 0 if it does not. parent, base: of a fork, the session that
-    it shares the events 1 to `base` with; empty and 0 for others.
+    it shares the events 1 to `base` with; empty and 0 for others. usage: of its settled calls, with `tokens`
+    and `cost_usd`; of a fork, without that of the events that it shares.
     """
 
     also: ClassVar[tuple[str, ...]] = ("cursor",)
@@ -72,6 +74,7 @@ class SessionRow(PlainValues, frozen=True, gc=False):
     waits_ms: int = 0
     parent: str = ""
     base: int = 0
+    usage: Usage = ZERO
 
     @property
     def cursor(self) -> str:

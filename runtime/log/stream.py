@@ -10,6 +10,7 @@ import msgspec
 from callboard.actors.protocol.errors import SessionFailed, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import SpendingChange
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.protocol import Append, Head
 
 EVERYTHING: Final = 1 << 62  # a seq that no session reaches
@@ -26,6 +27,7 @@ class Stream(msgspec.Struct, eq=False):
     head: Head
     staged: list[Event] = []
     spending: list[SpendingChange] = []
+    usage: list[Charge] = []
     error: Exception | None = None
     on_durable: OnDurable = lambda head: None
     on_failure: OnFailure = lambda error: None
@@ -35,10 +37,12 @@ class Stream(msgspec.Struct, eq=False):
     def take(self) -> Append:
         """Return all staged events as one append, and forget them."""
         events, self.staged = self.staged, []
-        if not self.spending:
-            return Append(self.session_id, events[0].seq - 1, self.epoch, events)
+        first = events[0].seq - 1
+        if not (self.spending or self.usage):
+            return Append(self.session_id, first, self.epoch, events)
         spending, self.spending = self.spending, []
-        return Append(self.session_id, events[0].seq - 1, self.epoch, events, spending)
+        usage, self.usage = self.usage, []
+        return Append(self.session_id, first, self.epoch, events, spending, usage)
 
     def check(self) -> None:
         """Raise the error of a dead session."""

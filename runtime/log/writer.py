@@ -23,6 +23,7 @@ from typing import Final
 from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import SpendingChange
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream
 
@@ -104,11 +105,17 @@ class GroupWriter:
     # --- staging and waiting ------------------------------------------------------
 
     def stage(
-        self, session_id: str, epoch: int, events: Sequence[Event], spending: Sequence[SpendingChange] = ()
+        self,
+        session_id: str,
+        epoch: int,
+        events: Sequence[Event],
+        spending: Sequence[SpendingChange] = (),
+        usage: Sequence[Charge] = (),
     ) -> None:
         """Add events to one batch, the next. Raises the error of a dead session, Fenced, StoreFailed.
 
-        spending: the changes that these events make to the spending of budgets.
+        spending: the changes that these events make to the spending of budgets. usage: the charges of the
+        calls that they settle.
         """
         stream = self._streams.get(session_id)
         if stream is None or stream.epoch != epoch or stream.error is not None or self._is_closed:
@@ -121,6 +128,8 @@ class GroupWriter:
         staged += events
         if spending:
             stream.spending += spending
+        if usage:
+            stream.usage += usage
         self.undurable += len(events)
         if self._task is not None:
             self._nap_if_due()

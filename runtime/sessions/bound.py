@@ -1,18 +1,21 @@
-"""The budgets above one session, as its process has them."""
+"""The books of one session about budgets above it, and about its usage, as its process has them."""
 
 from typing import Final, NamedTuple
 
 from callboard.actors.session.budget_keys import BudgetKeys
+from callboard.actors.session.usage_books import UsageBooks
 
 
 class Bound(NamedTuple):
     """The scopes that bind a session, and the reservations that its log holds open.
 
-    keys: None for a session that no budget binds, or ever did.
+    keys: None for a session that no budget binds, or ever did. usage: the calls of its log that are not
+    settled; None before it begins.
     """
 
     scopes: tuple[str, ...] = ()
     keys: BudgetKeys | None = None
+    usage: UsageBooks | None = None
 
 
 UNBOUND: Final = Bound()

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import BUDGETS
-from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.client_messages import Forked, SessionOpened
 from callboard.actors.protocol.errors import MissingBudgets, MisuseError
 from callboard.actors.session.budget_keys import BudgetKeys, open_in
 from callboard.actors.session.budget_limits import pattern_of, scopes_of
+from callboard.actors.session.usage_books import UsageBooks
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.clock import now_ms
 from callboard.runtime.ports.budget_port import BudgetPort
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import UNBOUND, Bound
+from callboard.runtime.sessions.bound import Bound
 from callboard.runtime.sessions.resuming import RecordedSession
 from callboard.runtime.sessions.session_deps import labels_of
+from callboard.runtime.sessions.usage import keep_usage
 
 
 class Budgeting:
@@ -71,29 +73,40 @@ class Budgeting:
     def begin(self, session_id: str, epoch: int, scopes: tuple[str, ...]) -> Bound:
         """Let a session begin, whose scopes are loaded."""
         if not scopes:
-            return UNBOUND
+            return Bound(usage=UsageBooks())
         self._shared.begin(session_id, epoch, ())
-        return Bound(scopes, BudgetKeys(session_id, epoch))
+        return Bound(scopes, BudgetKeys(session_id, epoch), UsageBooks())
 
     async def begin_fork(self, session_id: str, shared: RecordedSession, unpriced: str) -> Bound:
         """Let a fork begin. The calls in flight at its base stay with its origin."""
         scopes = self._scopes(labels_of(shared.opened)[0], unpriced)
         await self.load(scopes)
-        return self.begin(session_id, 1, scopes)
+        bound = self.begin(session_id, 1, scopes)
+        return bound._replace(usage=_books_of(shared, is_fork=True))
 
     async def go_on(self, session_id: str, epoch: int, recorded: RecordedSession) -> Bound:
         """Let a recorded session go on. Its open reservations go over; others are charged as lost."""
         scopes = self._scopes(labels_of(recorded.opened)[0], "")
         store = self._shared.store
         if store is None or not (scopes or recorded.is_bound):
-            return UNBOUND
+            return Bound(usage=_books_of(recorded))
         await self.load(scopes)
         keys = open_in(session_id, epoch, recorded.events)
         lost = self._shared.begin(session_id, epoch, keys.open)
         await store.hand_over(session_id, epoch, keys.open, lost, now_ms())
-        return Bound(scopes, keys)
+        return Bound(scopes, keys, _books_of(recorded))
 
     def connect(self, board: Board, bound: Bound) -> None:
-        """Give the board of a session its budgets port, if it needs one."""
+        """Let the usage of a session be stored with its events. Give it a budgets port, if it needs one."""
+        if bound.usage is not None:
+            keep_usage(board, bound.usage)
         if bound.keys is not None:
             board.ports[BUDGETS] = BudgetPort(board, self._shared, bound.keys, bound.scopes)
+
+
+def _books_of(recorded: RecordedSession, *, is_fork: bool = False) -> UsageBooks:
+    """Return the calls that a log leaves unsettled. The charges of the others are stored already."""
+    is_fork = is_fork or any(isinstance(event.body, Forked) for event in recorded.events)
+    books = UsageBooks(is_fork=is_fork)
+    books.take(recorded.events)
+    return books

@@ -22,7 +22,9 @@ import msgspec
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.budget_keys import SpendingChange
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut
@@ -30,6 +32,8 @@ from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
 from callboard.runtime.log.sqlite.spending import CHARGE, CLOSE, OPEN
+from callboard.runtime.log.sqlite.usage import ADD
+from callboard.runtime.log.usage_rows import Place, summed
 
 CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
 TEXT: Final = "CAST({} AS TEXT)"
@@ -91,9 +95,10 @@ CHANGE_ROWS: Final = (
 _VIEW: Final = """CREATE TEMP VIEW batch AS
 SELECT NULL AS version, NULL AS moves, NULL AS changes, NULL AS rows, NULL AS bodies, NULL AS digests,
        NULL AS pieces, NULL AS data, NULL AS names, NULL AS uses"""
-# Batches that change the spending of budgets go by a view of their own: the others need no such statement.
+# Batches that settle calls go by a view of their own: the others need no such statements.
 _SPENDING_VIEW: Final = (
-    _VIEW.replace("batch", "spending_batch") + ", NULL AS charges, NULL AS reserved, NULL AS settled"
+    _VIEW.replace("batch", "spending_batch")
+    + ", NULL AS charges, NULL AS reserved, NULL AS settled, NULL AS usage"
 )
 _TRIGGER: Final = """CREATE TEMP TRIGGER insert_{view} INSTEAD OF INSERT ON {view} BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
@@ -115,7 +120,7 @@ _INSERT: Final = (
 
 _INSERT_SPENDING: Final = (
     _INSERT.replace("INTO batch", "INTO spending_batch").removesuffix(")")
-    + ", :charges, :reserved, :settled)"
+    + ", :charges, :reserved, :settled, :usage)"
 )
 
 _NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
@@ -250,7 +255,7 @@ def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     pieces, uses, rows = inserts_from("NEW.", kind)
     moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
-    more = "".join(f"{statement.format('NEW.')};" for statement in (CHARGE, OPEN, CLOSE))
+    more = "".join(f"{statement.format('NEW.')};" for statement in (CHARGE, OPEN, CLOSE, ADD))
     for made, view, spending in ((_VIEW, "batch", ""), (_SPENDING_VIEW, "spending_batch", more)):
         connection.execute(made)
         parts = {"moved": moved, "changed": changed, "pieces": pieces, "uses": uses, "rows": rows}
@@ -296,10 +301,16 @@ class BatchPlan:
         self.heads: dict[str, KnownHead] = {}
         self.opened: dict[str, SessionOpened] = {}
         self.spending: list[SpendingChange] = []
+        self.usage: dict[tuple[int, Place], Usage] = {}
         self._moves: dict[str, tuple[int, int, int, int, int | None]] = {}
         self._changes: dict[str, RowChange] = {}
         self._hash_chain = hash_chain
         self._cipher = cipher
+
+    @property
+    def settles(self) -> bool:
+        """Return True if calls are reserved or settled."""
+        return bool(self.spending or self.usage)
 
     @property
     def is_refused(self) -> bool:
@@ -343,7 +354,13 @@ class BatchPlan:
         self.heads[part.session_id] = KnownHead(known.number, known.epoch, *head)
         self._note(part)
         self.spending += part.spending
+        if part.usage:
+            self._add_usage(known.number, part.usage)
         return head
+
+    def _add_usage(self, number: int, charges: Sequence[Charge]) -> None:
+        for place, usage in summed(charges).items():
+            self.usage[number, place] = plus(self.usage.get((number, place), ZERO), usage)
 
     def _note(self, part: Append) -> None:
         """Note the change of the session's row, if its events make one."""

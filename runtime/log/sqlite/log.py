@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import Reservation
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
@@ -28,6 +29,7 @@ from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.log.stream import release
+from callboard.runtime.log.usage_rows import UsageRow
 
 T = TypeVar("T")
 
@@ -119,6 +121,12 @@ class SQLiteLog(EventLog):
 
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         return await self._run(lambda store: store.sessions(query))
+
+    async def usage(self, since_day: str = "") -> list[UsageRow]:
+        return await self._run(lambda store: store.look_at_spending(lambda one: one.usage.read(since_day)))
+
+    async def set_usage(self, session_id: str, charges: Sequence[Charge]) -> None:
+        await self._run(lambda store: store.change_spending(lambda one: one.usage.put(session_id, charges)))
 
     @property
     def spending(self) -> SpendingStore:

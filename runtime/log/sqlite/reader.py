@@ -27,6 +27,7 @@ from callboard.runtime.log.sqlite.spending import SpendingTables
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 from callboard.runtime.log.sqlite.wal import find_damage
+from callboard.runtime.log.usage_rows import UsageRow
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
@@ -73,7 +74,7 @@ class SQLiteReader(LogReader):
 
     def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         with self._reported():
-            return self._tables.sessions(query)
+            return self._spending.usage.added_to(self._tables.sessions(query))
 
     def head(self, session_id: str) -> Head:
         with self._reported():
@@ -93,6 +94,10 @@ class SQLiteReader(LogReader):
         with self._reported():
             lineage = self._tables.lineage(self._tables.entry(session_id))
             return tuple(part.segment for part in lineage)
+
+    def usage(self, since_day: str = "") -> list[UsageRow]:
+        with self._reported():
+            return self._spending.usage.read(since_day)
 
     def spending(self) -> tuple[Spending, list[Unlogged]]:
         with self._reported():
@@ -235,6 +240,6 @@ def _copy_rows(made: sqlite3.Connection, session_id: str, progress: Progress) ->
         place, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
         made.execute(_ROWS, (place | first, place | last))
         progress(last, head)
-    for table in ("uses", "tags"):
+    for table in ("uses", "tags", "usage"):
         rows = f"SELECT * FROM origin.{table} WHERE session = ?"
         made.execute(f"INSERT INTO main.{table} {rows}", (number,))

@@ -9,6 +9,7 @@ events    id = session number * 2^32 + seq, so that a session's events lie toget
 blobs     large values that were cut out of bodies, once each, under the digest of their bytes
 uses      which sessions have a large value, so that the last one that is deleted takes it along
 tags      the sessions of each tag; in an encrypted log its keyed digest stands for it
+usage     the usage of each session by UTC day, model and profile
 budgets, reservations, unlogged   the spending of budgets above sessions: see `spending`
 log       a view with ids, times and kinds spelled out, for the sqlite3 shell and Datasette
 """
@@ -75,6 +76,20 @@ _TABLES: Final = (
     micro_usd INTEGER NOT NULL,
     name TEXT NOT NULL,
     PRIMARY KEY(scope, period)) WITHOUT ROWID""",
+    """CREATE TABLE usage(
+    session INTEGER,
+    day TEXT,
+    model TEXT,
+    profile TEXT,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    charged_tokens INTEGER NOT NULL,
+    micro_usd INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    unknown_calls INTEGER NOT NULL,
+    PRIMARY KEY(session, day, model, profile)) WITHOUT ROWID""",
     """CREATE TABLE reservations(call TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE unlogged(
     call TEXT PRIMARY KEY, held TEXT NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID""",

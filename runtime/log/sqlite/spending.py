@@ -13,18 +13,20 @@ are encrypted.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Spans
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_scope import Spent
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.spending import NetChanges, Spending, Unlogged, in_scopes
+from callboard.runtime.log.sqlite.usage import ADD, UsageTable
+from callboard.runtime.log.usage_rows import Place
 
 # {0}: `:` or `NEW.`, before the names of JSON values.
 CHARGE: Final = (
@@ -60,11 +62,12 @@ class SpendingTables:
     def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None = None) -> None:
         self._connection = connection
         self._cipher = cipher
+        self.usage = UsageTable(connection)
 
     # --- writing, inside a transaction --------------------------------------------
 
-    def parameters(self, net: NetChanges) -> dict[str, str]:
-        """Return the parameters of the three statements."""
+    def parameters(self, net: NetChanges, usage: Mapping[tuple[int, Place], Usage]) -> dict[str, str]:
+        """Return the parameters of the statements. usage: by the number of the session and its place."""
         charges = [
             (self._stored(scope), period, amount.tokens, amount.micro_usd, self._name(scope))
             for (scope, period), amount in net.charges.items()
@@ -73,14 +76,15 @@ class SpendingTables:
             "charges": _encode(charges).decode(),
             "reserved": self._by_key(net.opened.values()),
             "settled": _encode([_encode(key).decode() for key in net.closed]).decode(),
+            "usage": self.usage.parameter(usage),
         }
 
-    def apply(self, changes: Sequence[SpendingChange]) -> None:
-        """Apply changes."""
-        self._execute(self.parameters(NetChanges(changes)))
+    def apply(self, changes: Sequence[SpendingChange], usage: Mapping[tuple[int, Place], Usage]) -> None:
+        """Apply changes, and add usage."""
+        self._execute(self.parameters(NetChanges(changes), usage))
 
     def _execute(self, parameters: dict[str, str]) -> None:
-        for statement in (CHARGE, OPEN, CLOSE):
+        for statement in (CHARGE, OPEN, CLOSE, ADD):
             self._connection.execute(statement.format(":"), parameters)
 
     def hand_over(
@@ -99,7 +103,7 @@ class SpendingTables:
         net.closed = [one.key for one in own]
         for one in gone.values():
             net.charge(one, one.need)
-        self._execute(self.parameters(net))
+        self._execute(self.parameters(net, {}))
         self._connection.execute(_LOSE, {"lost": self._by_key(gone.values()), "at_ms": at_ms})
         return list(gone.values())
 

@@ -122,8 +122,8 @@ class SQLiteStore:
             if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
                 return None
             moves, changes = plan.moves(), plan.changes()
-            net = NetChanges(plan.spending) if plan.spending else None
-            spending = None if net is None else self.spending.parameters(net)
+            net = NetChanges(plan.spending)
+            spending = self.spending.parameters(net, plan.usage) if plan.settles else None
             is_done = insert_batch(self._connection, self._version, moves, changes, chunk, spending)
             return plan if is_done else None
 
@@ -142,8 +142,8 @@ class SQLiteStore:
             raise StoreFailed(f"{self.path} was changed by another program; reopen and verify it")
         if (changes := plan.changes()) != "[]":
             self._connection.execute(_CHANGES, (changes,))
-        if plan.spending:
-            self.spending.apply(plan.spending)
+        if plan.settles:
+            self.spending.apply(plan.spending, plan.usage)
         for session_id, opened in plan.opened.items():
             self._tables.write_details(self._tables.entry(session_id), details_of(opened))
 
@@ -226,7 +226,6 @@ class SQLiteStore:
         self._note_written(1, 0)
 
     def delete(self, session_id: str, keep_forks: bool) -> int:
-        """Take a session out of the log; `purge` removes its events."""
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
@@ -235,6 +234,7 @@ class SQLiteStore:
             if forks and not keep_forks:
                 raise has_forks(session_id, tuple(forks))
             self.spending.charge_all(session_id, max(1, self._tables.last_ms(entry)))
+            self.spending.usage.drop(entry.number)
             count = take_out(self._connection, self._tables, entry)
         self._remembered.heads.pop(session_id, None)
         self._note_written(1, 0)
@@ -300,14 +300,14 @@ class SQLiteStore:
 
     def sessions(self, query: SessionQuery) -> list[SessionRow]:
         with self._reported("sessions"):
-            return self._tables.sessions(query)
+            return self.spending.usage.added_to(self._tables.sessions(query))
 
     def look_at_spending(self, look: Callable[[SpendingTables], T]) -> T:
-        with self._reported("reading the spending of budgets"):
+        with self._reported("reading the amounts spent"):
             return look(self.spending)
 
     def change_spending(self, change: Callable[[SpendingTables], T]) -> T:
-        with self._transaction("changing the spending of budgets"):
+        with self._transaction("changing the amounts spent"):
             done = change(self.spending)
         self._note_written(1, 0)
         return done

@@ -74,7 +74,7 @@ _SessionRow: TypeAlias = tuple[
 _Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
 
 _details = msgspec.json.Decoder(Details).decode
-_FIELDS: Final = SessionRow.__struct_fields__
+_FIELDS: Final = SessionRow.__struct_fields__[:-1]  # the usage is in a table of its own
 
 
 class SessionEntry(NamedTuple):

@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from callboard.actors.protocol.errors import Fenced, SessionFailed
+from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.session.budget_keys import CallKey, Reservation
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.protocol import EMPTY, Append, Head
 from callboard.runtime.log.stream import EVERYTHING, Stream
 from tests.runtime.log.kit import events, run
@@ -16,6 +19,20 @@ def test_staged_events_are_taken_once() -> None:
     stream.staged.extend(posted)
     assert stream.take() == Append("s", 4, 3, posted)
     assert stream.staged == []
+
+
+def test_what_is_staged_later_is_no_part_of_an_earlier_append() -> None:
+    stream = Stream("s", 3, EMPTY)
+    call = Reservation(CallKey("s", 3, "host", 1, 1), Need(5), ())
+    charge = Charge("2026-11-28", "m", "host", Usage(5))
+    appends = []
+    for seq, spending, usage in ((5, [], []), (6, [call], []), (7, [], [charge]), (8, [call], [charge])):
+        stream.staged.extend(events(seq, seq))
+        stream.spending += spending
+        stream.usage += usage
+        appends.append(stream.take())
+    found = [(list(one.spending), list(one.usage)) for one in appends]
+    assert found == [([], []), ([call], []), ([], [charge]), ([call], [charge])]
 
 
 def test_waiters_are_woken_up_to_a_seq_and_no_further() -> None:

@@ -319,9 +319,9 @@ def test_a_port_answer_and_the_decisions_after_it_are_published_together(
     turns, published = 40, list[int]()
     real = GroupWriter.stage
 
-    def stage(writer: GroupWriter, session_id: str, epoch: int, events: Sequence[Event]) -> None:
+    def stage(writer: GroupWriter, session_id: str, epoch: int, events: Sequence[Event], *more: Any) -> None:
         published.append(len(events))
-        real(writer, session_id, epoch, events)
+        real(writer, session_id, epoch, events, *more)
 
     @tool(effect="read")
     async def look(page: int) -> str:

@@ -13,7 +13,6 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.errors import CorruptLog, MisuseError
 from callboard.log import MemoryLog
 from callboard.runtime.budgets import SharedBudgets
-from callboard.runtime.sessions.bound import UNBOUND
 from callboard.runtime.sessions.budgeting import Budgeting
 
 OPENED = SessionOpened(2, "host", (), ModelSpec("m"))
@@ -34,7 +33,8 @@ def test_a_session_is_bound_by_the_scopes_of_its_tags() -> None:
 def test_without_a_scope_nothing_is_added_or_kept() -> None:
     made = budgeting(batch=Budget(tokens=5))
     assert made.bind(OPENED, ["other"], "m") is OPENED
-    assert made.begin("s", 1, ()) is UNBOUND
+    bound = made.begin("s", 1, ())
+    assert (bound.scopes, bound.keys) == ((), None)
 
 
 def test_an_unknown_price_matters_only_where_a_cost_budget_binds() -> None:

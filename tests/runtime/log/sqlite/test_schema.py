@@ -26,6 +26,7 @@ def test_a_new_log_is_marked_as_one(path: Path) -> None:
         "budgets",
         "reservations",
         "unlogged",
+        "usage",
         "events",
         "sessions_by_age",
         "sessions_by_parent",
