@@ -11,8 +11,8 @@ from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.sessions.budget_world import BudgetScenario, BudgetWorld, budget_monitors
 from callboard.replay.testing.sessions.faults import Faults, faults
-from callboard.replay.testing.sessions.replies import calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import calls, task
 from callboard.replay.testing.sessions.world import in_random_order
 from callboard.replay.verify import Verifier
 from tests.effort import effort
