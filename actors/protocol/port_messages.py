@@ -241,10 +241,7 @@ class CapacityGiven(RichMessage, frozen=True):
 
 @final
 class RequestBudget(Message, frozen=True):
-    """A wish to reserve a call in the budgets above the session, whose scopes the session names.
-
-    need: the most that the call can use.
-    """
+    """A wish to reserve a call in the budgets above the session. need: the most that the call can use."""
 
     agent: str
     turn: int
@@ -279,10 +276,9 @@ class BudgetGiven(Message, frozen=True):
 
 @final
 class SettleBudget(Message, frozen=True):
-    """The charge of a reserved call that no message of its agent settles. It has no answer.
+    """The charge of a reserved call that no message of its agent settles: nothing if it was not made.
 
-    The agent was stopped, or has ended without accounting for the call. A call that was not made costs
-    nothing.
+    It has no answer.
     """
 
     agent: str

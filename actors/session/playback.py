@@ -25,7 +25,6 @@ Rules
     revocation ends that one. Where the fork has none, the port works.
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
-  - A call whose model's answer is recorded costs nothing, so no budget above the session reserves it.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
 """
 
@@ -193,10 +192,9 @@ class Playback:
 
     def admit(self, request: Event, gate: PortGate) -> Admission:
         """Return what happens to a request on which its port may act now."""
-        if answer := self.recorded.free_budget(request, self._keys.get(request.seq, ())):
-            return Refused(answer)
-        found = self.find(request, gate)
-        return Reuse(found) if found is not None else self.unfound(request)
+        free = self.recorded.free_budget(request, self._keys.get(request.seq, ()))
+        found = None if free else self.find(request, gate)
+        return Refused(free) if free else Reuse(found) if found else self.unfound(request)
 
     def unfound(self, request: Event) -> "Refused | Asked | Work":
         """Return what happens to a request without a recorded answer."""

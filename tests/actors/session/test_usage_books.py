@@ -7,8 +7,8 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.usage import ZERO, plus
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.runtime.log.usage_rows import summed
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
