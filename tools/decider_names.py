@@ -49,6 +49,7 @@ CHANGERS: Final = _words("""
 """Methods that change their object."""
 
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
+    ("protocol/near_names.py", "", "float"): "the likeness of two names, for the words of an error only",
     (
         "session/cached_results.py",
         "CachedResults.on_answer",
