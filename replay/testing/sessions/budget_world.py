@@ -60,7 +60,7 @@ class BudgetWorld(CapacityWorld):
         self.budgets = BudgetPolicy(scenario.budgets, START_MS)
         self.unlogged: list[Reservation] = []
         self.given: list[tuple[CallKey, Given | Refused]] = []
-        self.is_lossy = False  # a session has lost settlements that this process had made
+        self.waits = 0  # the number of calls that had to wait
         super().__init__(scenario, memories)
 
     def _session(self, name: str, scenario: Scenario, memory: Memory | None) -> BudgetedSession:
@@ -100,6 +100,8 @@ class BudgetWorld(CapacityWorld):
         answer = self.budgets.request(key, scopes, asked.need, self.now)
         if answer is not None:
             self.given.append((key, answer))
+        else:
+            self.waits += 1
 
     def cancel(self, key: CallKey) -> None:
         """Let a call wait no more."""
@@ -121,7 +123,6 @@ class BudgetWorld(CapacityWorld):
             rows = [Spent(*span, Need(tokens)) for span, tokens in spent.items()]
             former = [one._replace(key=one.key._replace(epoch=one.key.epoch - 1)) for one in reserved]
             self.budgets.load(scopes, rows, former, self.now)
-            self.is_lossy = False
         self.unlogged += self.budgets.begin(session, epoch, held, self.now)
 
     def depart(self, session: str) -> None:
