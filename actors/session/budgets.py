@@ -126,6 +126,10 @@ class BudgetPolicy:
             self._reserve(one, is_running=True)
         return lost
 
+    def reservations(self, session: str) -> tuple[Reservation, ...]:
+        """Return the open reservations of a session."""
+        return tuple(self._held.get(session, {}).values())
+
     def leave(self, session: str, now: int) -> None:
         """Let a session leave the process. Its calls wait no more; its reservations stay."""
         self._move_to(now)
