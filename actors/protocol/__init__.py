@@ -16,7 +16,7 @@ Nothing in this part decides anything: it has values, tables, and pure functions
   Agents
     profiles, limits, usage, token_estimates    what an agent is, may use, and has used
     contracts, folded_results                   agents that are called as tools
-    prompts                                     what callboard itself says to a model
+    prompts, money, near_names                  what callboard says to a model; amounts, and near names
     shared_state, telemetry, effects            what tools declare, write and tell
 
   Conversations

@@ -27,4 +27,6 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
 
   Beyond one session
     capacity                                which waiting model call of all sessions is next
+    budgets, budget_limits, budget_keys     which call a budget above sessions has room for
+    budget_scope, budget_periods            the books of one such budget, and its periods
 """

@@ -24,7 +24,7 @@ from callboard.runtime.sessions.usage import UsageBy, UsageReport, fill_usage, r
 )
 @click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
 @click.option("--since", metavar="WHEN", help="Only from the UTC day of this moment on: 12h, 7d, or a date.")
-@click.option("--fill", is_flag=True, help="First fill in the usage of imported sessions.")
+@click.option("--fill", is_flag=True, help="First add up the sessions of imports and older logs.")
 @log_option
 @json_option
 def usage(by: UsageBy, tag: str | None, since: str | None, fill: bool, log: str, as_json: bool) -> None:
@@ -50,7 +50,7 @@ def usage(by: UsageBy, tag: str | None, since: str | None, fill: bool, log: str,
     elif report.lines:
         _emit(report)
     else:
-        talk("no session has used anything; sessions of an import need `callboard usage --fill`")
+        talk("no session has used anything; `callboard usage --fill` adds up imported and older sessions")
 
 
 async def _fill(path: str) -> int:

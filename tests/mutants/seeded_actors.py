@@ -68,8 +68,9 @@ AGENT: Final = (
         "Reports are posted as soon as tools have returned, although delegations are still open.",
         "agent.answers",
         '    if state.phase != "acting" or not is_due:\n',
-        "    if program is None and state.calls.reports:\n"
-        "        is_due = not (state.calls.tools or state.calls.questions)\n"
+        "    calls = state.calls\n"
+        "    if program is None and calls.reports and not (calls.tools or calls.questions):\n"
+        "        is_due, state = True, replace(state, calls=replace(calls, open=type(calls.open)()))\n"
         '    if state.phase != "acting" or not is_due:\n',
     ),
     Mutant(

@@ -131,15 +131,15 @@ PLACES: Final = (
         "call-without-a-place",
         "A limited model is called without a place.",
         "supervisor.turns",
-        "    if model in work.state.capacity:",
-        "    if model in work.state.capacity[1:]:",
+        "    if model not in work.state.capacity:",
+        "    if model not in work.state.capacity[1:]:",
     ),
     Mutant(
         "waiting-takes-no-slot",
         "The slot of a request that is given up is not free.",
         "supervisor.turns",
-        "    work.put_records(ancestry)\n    work.in_flight -= 1\n    if wanted",
-        "    work.put_records(ancestry)\n    if wanted",
+        "held=None)\n    work.put_records(ancestry)\n    work.in_flight -= 1\n",
+        "held=None)\n    work.put_records(ancestry)\n",
     ),
     Mutant(
         "waiting-is-charged",
@@ -166,15 +166,24 @@ PLACES: Final = (
         "leaver-forgotten",
         "An agent that had stopped does not drain with the answer.",
         "supervisor.turns",
-        "    if agent.is_leaving:",
-        "    if agent.is_leaving and agent.is_drained:",
+        "    if agent.is_leaving:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
+        "    if agent.is_leaving and agent.is_drained:\n"
+        "        leave_tree(work, given.agent)\n"
+        "\n"
+        "\n"
+        "def on_budget_given",
     ),
     Mutant(
         "release-wakes-no-agent",
         "The budget of a request that is given up wakes no agent that waits for it.",
         "supervisor.turns",
-        "    wake_along(work, ancestry)\n    if agent.is_leaving:",
-        "    if agent.is_leaving:",
+        "    wake_along(work, ancestry)\n"
+        "    if agent.is_leaving:\n"
+        "        leave_tree(work, given.agent)\n"
+        "\n"
+        "\n"
+        "def on_budget_given",
+        "    if agent.is_leaving:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
     ),
     Mutant(
         "reserved-while-waiting-kept",

@@ -72,10 +72,10 @@ CALLS: Final = (
         "settled-twice-by-retries",
         "The settlement of an attempt that is tried again is charged again at the end of the turn.",
         "supervisor.turns",
-        "    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None",
+        "    spent, reserved = budgets.settle(ancestry, need, used)\n",
+        "    spent, reserved = budgets.settle(ancestry, need, used)\n"
         "    if record.granted[1] > 1:\n"
-        "        spent = budgets.plus(spent, settled.usage or budgets.Usage())\n"
-        "    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None",
+        "        spent = budgets.plus(spent, settled.usage or budgets.Usage())\n",
     ),
     Mutant(
         "lost-twice-is-a-failure",

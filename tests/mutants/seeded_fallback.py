@@ -130,7 +130,7 @@ NEXT_MODEL: Final = (
         "unbounded-within-a-budget",
         "A call without a bound is granted within a budget.",
         "supervisor.turns",
-        "    if request.is_unbounded and budgets.is_limited(ancestry):",
+        "    if request.is_unbounded and (work.state.scopes or budgets.is_limited(ancestry)):",
         "    if False:",
     ),
     Mutant(

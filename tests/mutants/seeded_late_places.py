@@ -37,8 +37,8 @@ LATE: Final = (
         "ended-agent-leaves-at-once",
         "An agent that waited for a place leaves the tree with the answer although it has not drained.",
         "supervisor.turns",
-        "    if agent.is_leaving:\n",
-        "    if not agent.is_running:\n",
+        "    if agent.is_leaving:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
+        "    if not agent.is_running:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
     ),
     Mutant(
         "gives-back-the-wrong-place",

@@ -57,7 +57,7 @@ SECOND: Final = (
         "    if row.settles:\n"
         "        settled = body.settled or row.unaccounted\n"
         "        if settled is not None:\n"
-        "            settle(work, sender, settled)\n"
+        "            settle(work, sender, settled, is_stated=body.settled is not None)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n",
@@ -65,12 +65,12 @@ SECOND: Final = (
         "    if row.settles and not is_late:\n"
         "        settled = body.settled or row.unaccounted\n"
         "        if settled is not None:\n"
-        "            settle(work, sender, settled)\n"
+        "            settle(work, sender, settled, is_stated=body.settled is not None)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n"
         "    if is_late and body.settled is not None:\n"
-        "        settle(work, sender, body.settled)\n",
+        "        settle(work, sender, body.settled, is_stated=True)\n",
     ),
     Mutant(
         "delegation-without-a-closing-turn",

@@ -27,7 +27,7 @@ from typing import Final, Literal
 from callboard.actors.protocol.errors import CorruptLog, StoreIncomplete, StoreLocked, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher, cipher_of, new_cipher
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.sqlite.schema import check_schema, is_fresh, make_tables, set_page_format
+from callboard.runtime.log.sqlite.schema import check_schema, is_fresh, make_tables, set_page_format, upgrade
 from callboard.runtime.log.sqlite.store_errors import error_code
 
 Durability = Literal["full", "process"]
@@ -177,6 +177,7 @@ def prepare(
             make_tables(connection)
             check_schema(connection, path)  # the first check of a process takes 0.7 ms: not in a session
             insert_meta(connection, hash_chain, encryption_key)
+        upgrade(connection)
         owner = write_owner(connection)  # a read-only file, which opens without complaint, complains here
         connection.execute("COMMIT")
         finish_marking(connection, owner)

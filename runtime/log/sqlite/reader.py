@@ -22,7 +22,15 @@ from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, Sess
 from callboard.runtime.log.spending import Spending, Unlogged
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
-from callboard.runtime.log.sqlite.schema import SEQ_BITS, is_fresh, make_tables, set_page_format
+from callboard.runtime.log.sqlite.schema import (
+    FORMAT,
+    SEQ_BITS,
+    is_fresh,
+    lend_tables,
+    make_tables,
+    pragma,
+    set_page_format,
+)
 from callboard.runtime.log.sqlite.spending import SpendingTables
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
@@ -186,10 +194,11 @@ class SQLiteReader(LogReader):
         )
         with ExitStack() as failed:
             failed.callback(connection.close)
-            connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA trusted_schema = OFF")
             if is_fresh(connection, self.path):
                 raise StoreUnreadable(f"{self.path} is empty: nothing was ever recorded there")
+            lend_tables(connection)
+            connection.execute("PRAGMA query_only = ON")
             check_complete(connection, path, self.path)
             failed.pop_all()
         return connection
@@ -240,6 +249,7 @@ def _copy_rows(made: sqlite3.Connection, session_id: str, progress: Progress) ->
         place, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
         made.execute(_ROWS, (place | first, place | last))
         progress(last, head)
-    for table in ("uses", "tags", "usage"):
+    added = ("usage",) if pragma(made, "origin.user_version") == FORMAT else ()
+    for table in ("uses", "tags", *added):
         rows = f"SELECT * FROM origin.{table} WHERE session = ?"
         made.execute(f"INSERT INTO main.{table} {rows}", (number,))

@@ -12,9 +12,13 @@ tags      the sessions of each tag; in an encrypted log its keyed digest stands 
 usage     the usage of each session by UTC day, model and profile
 budgets, reservations, unlogged   the spending of budgets above sessions: see `spending`
 log       a view with ids, times and kinds spelled out, for the sqlite3 shell and Datasette
+
+Format 1 lacks the usage and the spending. Its next owner adds these tables; until then a reader has them
+empty, in its own memory.
 """
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -23,7 +27,7 @@ from typing import Final, TypeAlias
 from callboard.actors.protocol.errors import StoreTooNew, StoreUnreadable
 
 APPLICATION_ID: Final = 0x63627264  # "cbrd", in the file's header: every SQLite tool can tell that it is ours
-FORMAT: Final = 1  # the version of the tables and their meaning, kept as `user_version`
+FORMAT: Final = 2  # the version of the tables and their meaning, kept as `user_version`
 
 SQLITE_MIN: Final = (3, 33, 0)  # UPDATE ... FROM.
 
@@ -69,6 +73,15 @@ _TABLES: Final = (
     """CREATE TABLE blobs(id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data TEXT NOT NULL)""",
     """CREATE TABLE uses(blob INTEGER, session INTEGER, PRIMARY KEY(blob, session)) WITHOUT ROWID""",
     """CREATE TABLE tags(tag TEXT, session INTEGER, PRIMARY KEY(tag, session)) WITHOUT ROWID""",
+    """CREATE VIEW log AS
+    SELECT s.session_id AS session, e.id & 0xffffffff AS seq,
+           strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS time,
+           e.sender, e.recipient, e.cause,
+           CASE typeof(e.body) WHEN 'text' THEN json_extract(e.body, '$.type') END AS kind, e.body, e.cuts
+    FROM sessions AS s JOIN events AS e ON e.id BETWEEN s.id << 32 AND (s.id << 32) | 0xffffffff""",
+)
+
+_ADDED: Final = (  # by format 2
     """CREATE TABLE budgets(
     scope TEXT,
     period TEXT,
@@ -93,12 +106,6 @@ _TABLES: Final = (
     """CREATE TABLE reservations(call TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE unlogged(
     call TEXT PRIMARY KEY, held TEXT NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID""",
-    """CREATE VIEW log AS
-    SELECT s.session_id AS session, e.id & 0xffffffff AS seq,
-           strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS time,
-           e.sender, e.recipient, e.cause,
-           CASE typeof(e.body) WHEN 'text' THEN json_extract(e.body, '$.type') END AS kind, e.body, e.cuts
-    FROM sessions AS s JOIN events AS e ON e.id BETWEEN s.id << 32 AND (s.id << 32) | 0xffffffff""",
 )
 
 _Object: TypeAlias = tuple[str, ...]  # a row of `sqlite_master`: type, name, table, SQL
@@ -131,7 +138,7 @@ def _refuse_newer(version: int, path: Path) -> None:
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a log that has other tables, views, indexes or triggers than ours. Raises StoreUnreadable."""
     # A trigger could drop events that were acknowledged; a view in place of a table could run forever.
-    own = _own_objects()
+    own = _own_objects(pragma(connection, "user_version"))
     found = _objects(connection, len(own) + 1)
     odd = (found - own) or (own - found)  # a changed table is in both
     if not odd:
@@ -158,10 +165,10 @@ def _objects(connection: sqlite3.Connection, limit: int) -> set[_Object]:
 
 
 @cache
-def _own_objects() -> set[_Object]:
-    """Return the rows that SQLite makes of our own statements, which depend on its version."""
+def _own_objects(version: int) -> set[_Object]:
+    """Return the rows that SQLite makes of our own statements for a format, which depend on its version."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        make_tables(connection)
+        _make(connection, _TABLES if version < FORMAT else (*_TABLES, *_ADDED))
         return _objects(connection, 100)
 
 
@@ -173,10 +180,28 @@ def set_page_format(connection: sqlite3.Connection) -> None:
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make the empty tables, and mark the file's header as a callboard log's."""
-    for statement in _TABLES:
-        connection.execute(statement)
+    _make(connection, (*_TABLES, *_ADDED))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Give a log of an earlier format the tables that it lacks, inside the transaction of its owner."""
+    if pragma(connection, "user_version") < FORMAT:
+        _make(connection, _ADDED)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def lend_tables(connection: sqlite3.Connection) -> None:
+    """Let a reader find the tables that a log of an earlier format lacks, empty and in its own memory."""
+    if pragma(connection, "user_version") < FORMAT:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        _make(connection, (one.replace("CREATE TABLE", "CREATE TEMP TABLE") for one in _ADDED))
+
+
+def _make(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        connection.execute(statement)
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -42,7 +42,7 @@ class Desk:
             may_answer=self.open.__contains__,
             is_wanted=lambda seq: self.wanted,
             permissions=self.permissions,
-            cancelled=lambda request: Post(request.sender, "cancelled"),  # type: ignore[arg-type]
+            cancelled=lambda request: Post(request.sender, "cancelled"),  # type: ignore[arg-type]  # a stand-in
         )
         self.board: Any = SimpleNamespace(
             session_id="s", now_ms=1_000, waits=None, error=None, gate=gate, answer=self._answer,
@@ -51,7 +51,7 @@ class Desk:
             inputs=SimpleNamespace(take=lambda request, values, secrets: Json(b'"taken"')),
         )  # fmt: skip
         self._all = dict(self.open)
-        self.port = ApprovalPort(self.board, self, {}, approver, self.shown.append)  # type: ignore[arg-type]
+        self.port = ApprovalPort(self.board, self, {}, approver, self.shown.append)  # type: ignore[arg-type]  # a stand-in
 
     async def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
         """Read as a log does."""
@@ -331,7 +331,7 @@ def test_an_event_that_asks_nothing_is_unknown(seq: int) -> None:
     async def work() -> None:
         desk = Desk(asking())
         read = desk.read
-        desk.port._log.read = lambda *args: read(*args) if seq > 0 else pytest.fail("read")  # type: ignore[method-assign]
+        desk.port._log.read = lambda *args: read(*args) if seq > 0 else pytest.fail("read")  # type: ignore[method-assign]  # replaced on purpose
         desk._all = {9: asking(), 10: Event(10, 1_000, "approvals", "host", 9, ApprovalGiven(1, 2, "denied"))}
         if seq in (1, 8):
             desk._all = {}

@@ -39,7 +39,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_no_stop_of_an_agent_ends_a_context() -> None:
-    assert Desk().port.abort(None) is True  # type: ignore[arg-type]
+    assert Desk().port.abort(None) is True  # type: ignore[arg-type]  # a stand-in
 
 
 def test_an_instance_is_made_for_its_address() -> None:
@@ -63,7 +63,7 @@ def test_a_function_over_its_time_is_answered_once_and_held_until_it_ends() -> N
             except asyncio.CancelledError:
                 await go.wait()
 
-        waiting = asyncio.ensure_future(desk.port._wait(None, WANTED, stubborn()))  # type: ignore[arg-type]
+        waiting = asyncio.ensure_future(desk.port._wait(None, WANTED, stubborn()))  # type: ignore[arg-type]  # a stand-in
         await asyncio.sleep(0)
         (function,) = desk.port._functions
         await waiting

@@ -68,7 +68,7 @@ def test_a_recovered_session_is_written_unless_its_log_has_it_already(is_stored:
         actors: Any = {"host": old, "other": gone}
         board.actors.update(actors)
         board.restore(desk.recovered, END if is_stored else None)
-        assert board.core is desk.core  # type: ignore[comparison-overlap]
+        assert board.core is desk.core  # type: ignore[comparison-overlap]  # one and the same
         staged: list[Any] = [] if is_stored else [("staged", "s", 3, [TO_CLIENT, OTHER])]
         assert desk.done == [
             ("watched", "s"), "stopped", "moved", *staged, ("timer", "start"), "published",

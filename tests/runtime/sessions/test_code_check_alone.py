@@ -34,7 +34,7 @@ class Desk:
             waiting=self.waiting, waited_ms=self._waited_ms, wait_for_code=self._wait_for_code
         )
         found: Any = SimpleNamespace(given="given", opened="opened", agents="agents")
-        self.check = CodeCheck(live, "log", 2.5, found, "gate", 100)  # type: ignore[arg-type]
+        self.check = CodeCheck(live, "log", 2.5, found, "gate", 100)  # type: ignore[arg-type]  # a stand-in
 
     async def _past_fork(self, log: Any, recorded: Any) -> Any:
         assert log == "log"

@@ -95,9 +95,9 @@ def test_calls_that_write_have_their_own_grace_after_that_of_all_calls() -> None
             await asyncio.sleep(0)
         assert done == ["still"]
         writes.end()
-        assert await leaving == "head"  # type: ignore[comparison-overlap]
+        assert await leaving == "head"  # type: ignore[comparison-overlap]  # a stand-in's head
         assert done == ["still", "cut off"]
-        assert await detach(board, Grace(None)) == "head"  # type: ignore[comparison-overlap]
+        assert await detach(board, Grace(None)) == "head"  # type: ignore[comparison-overlap]  # a stand-in's head
         call.cancel()
 
     run(work)
@@ -108,9 +108,9 @@ def test_seconds_of_sleep_and_of_checks_are_above_0() -> None:
     assert check_seconds(0.5) == 0.5
     for value in (0, -1, True, float("inf"), "1"):
         with pytest.raises(MisuseError, match=r"^idle_s="):
-            idle_seconds(value)  # type: ignore[arg-type]
+            idle_seconds(value)  # type: ignore[arg-type]  # a wrong value
         with pytest.raises(MisuseError, match=r"^check_timeout_s="):
-            check_seconds(value)  # type: ignore[arg-type]
+            check_seconds(value)  # type: ignore[arg-type]  # a wrong value
 
 
 def test_the_ways_to_go_on_are_three() -> None:

@@ -237,8 +237,8 @@ def test_sources_are_told_what_was_recorded_and_if_new_tools_are_taken(takes_new
 
     recorded = {"host": Profile("host", "")}
     live: Any = Live()
-    found = asyncio.run(probe(Agent("host"), live, "scope", recorded, takes_new=takes_new))  # type: ignore[arg-type]
+    found = asyncio.run(probe(Agent("host"), live, "scope", recorded, takes_new=takes_new))  # type: ignore[arg-type]  # a stand-in
     assert said == [([], "scope", {"host": ()}, takes_new)]
     assert found == Probed({}, {})
-    asyncio.run(probe(Agent("host"), live, "scope"))  # type: ignore[arg-type]
+    asyncio.run(probe(Agent("host"), live, "scope"))  # type: ignore[arg-type]  # a stand-in
     assert said[-1] == ([], "scope", None, False)

@@ -42,7 +42,7 @@ class Controls(SessionApprovals):
         approvals = SimpleNamespace(
             questions=("question",), permissions=(Permission(4, "host", "pay"),), answer=self._answer
         )
-        self._connect(SimpleNamespace(board=board, hub=None, approvals=approvals))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=board, hub=None, approvals=approvals))  # type: ignore[arg-type]  # a stand-in
 
     async def _durable(self) -> None:
         self.done.append("durable")

@@ -42,7 +42,7 @@ class Life(SessionLife):
         self.woken: asyncio.Future[None] | None = None  # a wake waits for it
         self.running: set[asyncio.Task[Any]] = set()
         self.writing: set[asyncio.Task[Any]] = set()
-        rest = Rest(Rounds(self.done), self._woken)  # type: ignore[arg-type]
+        rest = Rest(Rounds(self.done), self._woken)  # type: ignore[arg-type]  # a stand-in
         super().__init__("s", rest, ProcessLife(cancel_delay_s))
         self._on_release = lambda: self.done.append("released")
         self._on_waits = self._note
@@ -62,7 +62,7 @@ class Life(SessionLife):
             submit_for_client=self._submit, durable=self._durable, aclose=self._aclose,
         )  # fmt: skip
         hub = SimpleNamespace(end=lambda: self.done.append("hub ends"))
-        self._connect(SimpleNamespace(board=board, hub=hub))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=board, hub=hub))  # type: ignore[arg-type]  # a stand-in
         self.board: Any = board
         return self
 
@@ -330,7 +330,7 @@ def test_callers_of_a_session_that_is_left_hear_the_reason(why: str) -> None:
         error: Exception = StoreFailed("disk full") if why == "failed" else Diverged("s")
         if why == "failed":
             life.board.error = error
-        life._diverged = Diverged("s") if why == "failed" else error  # type: ignore[assignment]
+        life._diverged = Diverged("s") if why == "failed" else error  # type: ignore[assignment]  # a stand-in
         await life._detach(Grace(0))
         assert life._last.exception() is error
 
@@ -445,7 +445,7 @@ def test_a_session_waits_for_its_code_until_its_writing_calls_end_or_somebody_de
         assert life.board.waits is error
         await passes()
         assert life.done == ["still", error, "still"], "it stands still before the note is made"
-        assert not life._detaching.done()  # type: ignore[union-attr]
+        assert not life._detaching.done()  # type: ignore[union-attr]  # it is there by now
         leaving = asyncio.create_task(life._detach_within(grace := Grace(60)))
         await passes()
         assert not leaving.done(), "the call has the grace of the one who detaches"
@@ -468,7 +468,7 @@ def test_a_store_that_cannot_note_the_wait_does_not_stop_it() -> None:
         life._on_waits = fails
         life.board.on_diverged("host", "why")
         await passes(20)
-        assert life._detaching.result() == END  # type: ignore[union-attr]
+        assert life._detaching.result() == END  # type: ignore[union-attr]  # it is there by now
 
     run(work)
 

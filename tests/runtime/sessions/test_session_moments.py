@@ -91,7 +91,7 @@ def test_a_cancel_takes_up_a_session_that_waits_for_its_code() -> None:
         async def take_up() -> None:
             taken.append("taken up")
 
-        session._take_up_to_end = take_up  # type: ignore[method-assign]
+        session._take_up_to_end = take_up  # type: ignore[method-assign]  # replaced on purpose
         assert await session.cancel() is None
         assert taken == ["taken up"]
 
@@ -130,7 +130,7 @@ def test_an_outcome_is_given_once_and_one_that_cannot_be_made_is_silent() -> Non
         def fails(request_id: str) -> Any:
             raise MissingType(f"{request_id}: its type is not here", ("Report",))
 
-        session._outcomes = SimpleNamespace(of=fails)  # type: ignore[assignment]
+        session._outcomes = SimpleNamespace(of=fails)  # type: ignore[assignment]  # a stand-in
         session._last = asyncio.get_running_loop().create_future()
         session._settle("r")
         assert isinstance(session._last.exception(), MissingType)
@@ -156,11 +156,11 @@ def test_readers_that_end_leave_nothing_behind_and_answered_questions_go_with_th
         questions = session.approvals()
         (await anext(questions)).approve()
         await asking
-        await questions.aclose()  # type: ignore[attr-defined]
+        await questions.aclose()  # type: ignore[attr-defined]  # a generator
         events = session.events()
         await anext(events)
         assert len(session._ends) > len(before)
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()  # type: ignore[attr-defined]  # a generator
         assert session._ends == before
         assert len(session._asked) == 1
         session._let_go(session._parts)
@@ -180,7 +180,7 @@ def test_an_event_that_comes_from_the_log_and_live_is_yielded_once() -> None:
             for event in (*recorded, *recorded[1:], recorded[2]):
                 yield event
 
-        session._events = twice  # type: ignore[method-assign]
+        session._events = twice  # type: ignore[method-assign]  # replaced on purpose
         assert [event.seq async for event in session.events()] == [1, 2, 3]
         assert [event.seq async for event in session.events(2)] == [2, 3]
 

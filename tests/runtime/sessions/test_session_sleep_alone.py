@@ -27,7 +27,7 @@ class Sleeper(SessionSleep):
         rounds = SimpleNamespace(
             add=lambda look: self.done.append("idle"), remove=lambda look: self.done.append("busy")
         )
-        super().__init__("s", Rest(rounds, lambda session: self.wake(session)))  # type: ignore[arg-type]
+        super().__init__("s", Rest(rounds, lambda session: self.wake(session)))  # type: ignore[arg-type]  # a stand-in
         self._on_sleep = lambda: self.done.append("asleep")
 
     def _check_open(self) -> None:
@@ -45,7 +45,7 @@ class Sleeper(SessionSleep):
             durable=lambda: self.durable(), aclose=self._aclose, fail=self._fail,
         )  # fmt: skip
         approvals = SimpleNamespace(permissions=("permission",))
-        self._connect(SimpleNamespace(board=self.board, hub="hub", approvals=approvals))  # type: ignore[arg-type]
+        self._connect(SimpleNamespace(board=self.board, hub="hub", approvals=approvals))  # type: ignore[arg-type]  # a stand-in
         return self
 
     async def _woken(self, session: object) -> None:
@@ -102,7 +102,7 @@ def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
         one._sleep_if_idle()
         await passes()
         assert one.done == ["busy", "still", "cut off", CUT_OFF_S, "asleep"]
-        assert one._slept == Slept(END, ("permission",), "shared")  # type: ignore[arg-type]
+        assert one._slept == Slept(END, ("permission",), "shared")  # type: ignore[arg-type]  # a stand-in
         assert (one._is_asleep, one._seq, one._moving) == (True, 7, None)
         one._sleep_if_idle()
         await passes()

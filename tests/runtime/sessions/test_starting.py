@@ -519,7 +519,7 @@ def test_a_resumed_session_is_strict_is_watched_and_finds_the_tools_of_its_sourc
                 assert watched == [session._board]
                 starter.observer = kept
                 own, starter.sources = starter.sources, sources
-                session.tools._listed("source", "spec")  # type: ignore[arg-type]
+                session.tools._listed("source", "spec")  # type: ignore[arg-type]  # a stand-in
                 starter.sources = own
                 await session.detach(0)
 
@@ -531,7 +531,7 @@ def test_a_resumed_session_is_strict_is_watched_and_finds_the_tools_of_its_sourc
 def test_a_check_looks_at_the_code_and_a_wake_accepts_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
     taken: list[Any] = []
-    take_over = starting.take_over
+    take_over = starting.take_over  # type: ignore[attr-defined]  # as it imports it
 
     async def look(self: Any, session_id: str, recorded: Any) -> None:
         looked.append((session_id, len(recorded.events)))

@@ -46,7 +46,7 @@ class Board:
         self.fails: Exception | None = None
         self.answered: set[int] = set()
         self.gate = SimpleNamespace(may_answer=lambda seq: seq not in self.answered)
-        self.hub = StreamHub(self, self)  # type: ignore[arg-type]
+        self.hub = StreamHub(self, self)  # type: ignore[arg-type]  # a stand-in
 
     def flush(self) -> None:
         self.done.append("flush")
@@ -178,7 +178,7 @@ def test_a_store_that_fails_ends_a_reader_of_the_past_unless_the_session_has_end
                 board.hub.end()
                 await durable()
 
-            board.durable = ends  # type: ignore[method-assign]
+            board.durable = ends  # type: ignore[method-assign]  # replaced on purpose
             assert [item async for item in stream] == [StreamEvent(event(1))]
         else:
             with pytest.raises(StoreFailed):

@@ -119,7 +119,7 @@ def test_a_context_that_was_made_begins_and_ends_with_its_call() -> None:
     assert (late.made, late.is_cancelled, late.goes_on) == (None, False, None)
     assert late.get() is late.get() is made
     assert noted.said == []
-    late.begin("loop", 2.5)  # type: ignore[arg-type]
+    late.begin("loop", 2.5)  # type: ignore[arg-type]  # a stand-in
     late.cancel()
     late.end()
     assert noted.said == [("begins", 2.5), "cancelled", "ends"]

@@ -1,14 +1,18 @@
 """The tables, and the version of their format."""
 
+import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callboard import Agent, Runtime, ScriptedModel, say
 from callboard.actors.protocol.errors import StoreTooNew, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, is_fresh, pragma
 
 
@@ -69,7 +73,7 @@ def test_a_new_log_has_large_pages_that_are_given_back_and_a_mark_for_other_tool
     connection.close()
     header = path.read_bytes()[:100]
     assert header[68:72] == b"cbrd"  # as docs/log.md and every SQLite tool say
-    assert header[60:64] == b"\0\0\0\1"
+    assert header[60:64] == b"\0\0\0\2"
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,50 @@ def test_a_log_that_another_process_makes_meanwhile_is_no_fresh_file(path: Path)
     connection = sqlite3.connect(path, isolation_level=None, factory=Late)
     assert not is_fresh(connection, path)
     connection.close()
+
+
+def test_a_log_of_the_first_format_is_read_copied_and_continued(path: Path, tmp_path: Path) -> None:
+    ask(path, "first")
+    older(path)
+    before = path.read_bytes()
+    with SQLiteReader(path) as reader:
+        (row,) = reader.sessions()
+        assert reader.verify_chain(row.session_id).seq == row.head
+        assert (reader.usage(), reader.spending()[1]) == ([], [])
+        reader.copy_to(tmp_path / "copy.db", session_id=row.session_id)
+    assert path.read_bytes() == before
+    with SQLiteReader(tmp_path / "copy.db") as copied:
+        assert [one.session_id for one in copied.sessions()] == [row.session_id]
+    ask(path, "second")
+    with SQLiteReader(path) as reader:
+        assert len(reader.sessions()) == 2
+        assert {one.session_id for one in reader.usage()} == {"second"}
+
+
+def test_a_log_of_the_first_format_with_a_table_too_many_or_too_few_is_refused(path: Path) -> None:
+    ask(path, "first")
+    older(path, "CREATE TABLE budgets(a)")
+    with pytest.raises(StoreUnreadable, match="budgets"):
+        SQLiteReader(path)
+    older(path, "DROP TABLE tags")
+    with pytest.raises(StoreUnreadable, match="lacks the table 'tags'"):
+        SQLiteReader(path)
+
+
+def ask(path: Path, session_id: str) -> None:
+    async def work() -> None:
+        async with Runtime(path, model=ScriptedModel([say("Yes.")])) as runtime:
+            await runtime.run(Agent("host"), "Is it?", session_id=session_id)
+
+    asyncio.run(work())
+
+
+def older(path: Path, *more: str) -> None:
+    """Make a log one of the first format."""
+    with closing(sqlite3.connect(path)) as connection:
+        for name in ("usage", "budgets", "reservations", "unlogged"):
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+        for statement in more:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()

@@ -318,7 +318,7 @@ def test_the_event_of_a_damaged_field_is_named_also_for_a_field_that_is_missing(
     row = (1, 2, b"a", b"b", 3, b"body", b"digest", None)
     assert _is_sound(row)
     for place in range(1, 7):
-        assert not _is_sound((*row[:place], None, *row[place + 1 :]))  # type: ignore[arg-type]
+        assert not _is_sound((*row[:place], None, *row[place + 1 :]))  # type: ignore[arg-type]  # a damaged row
 
 
 def test_a_large_value_stands_in_its_place_and_is_named_if_it_has_none(tables: Tables, path: Path) -> None:

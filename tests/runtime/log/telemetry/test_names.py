@@ -1,7 +1,7 @@
 """The names are those of the conventions."""
 
-from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+import opentelemetry.semconv._incubating.attributes.gen_ai_attributes as gen_ai_attributes
+import opentelemetry.semconv._incubating.metrics.gen_ai_metrics as gen_ai_metrics
 from opentelemetry.semconv.schemas import Schemas
 
 from callboard import __version__
