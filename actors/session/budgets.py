@@ -297,7 +297,8 @@ class BudgetPolicy:
             if period > scope.period:
                 scope.begin(period)
                 self._looked_at[name] = None
-                if not scope.line:  # it is made again, with nothing spent, by the next call
+                # The next call makes it again, with nothing spent. A call that waits holds its books.
+                if not self._waiting:
                     del self._scopes[name], self._looked_at[name]
         self._books.clear()
 
