@@ -126,6 +126,10 @@ class BudgetPolicy:
             self._reserve(one, is_running=True)
         return lost
 
+    def reservations(self, session: str) -> tuple[Reservation, ...]:
+        """Return the open reservations of a session."""
+        return tuple(self._held.get(session, {}).values())
+
     def leave(self, session: str, now: int) -> None:
         """Let a session leave the process. Its calls wait no more; its reservations stay."""
         self._move_to(now)
@@ -293,7 +297,8 @@ class BudgetPolicy:
             if period > scope.period:
                 scope.begin(period)
                 self._looked_at[name] = None
-                if not scope.line:  # it is made again, with nothing spent, by the next call
+                # The next call makes it again, with nothing spent. A call that waits holds its books.
+                if not self._waiting:
                     del self._scopes[name], self._looked_at[name]
         self._books.clear()
 
