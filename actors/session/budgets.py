@@ -79,7 +79,8 @@ class BudgetPolicy:
         reserved: the open reservations in them, by sessions that no process runs yet.
         """
         self._move_to(now)
-        new = {name for name in scopes if name not in self._scopes and pattern_of(name) in self.budgets}
+        known = self._scopes
+        new = [one for one in dict.fromkeys(scopes) if one not in known and pattern_of(one) in self.budgets]
         for name in new:
             self._scope(name)
         for name, period, amount in spent:
@@ -274,7 +275,7 @@ class BudgetPolicy:
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until the end of a period for which a call waits; None if none does."""
-        pers = {scope.budget.per for one in self._waiting.values() for scope in one.books}
+        pers = dict.fromkeys(scope.budget.per for one in self._waiting.values() for scope in one.books)
         ends = [end for per in pers if (end := end_of(per, max(now, self._now))) is not None]
         return max(0, min(ends) - now) if ends else None
 
@@ -310,8 +311,8 @@ class BudgetPolicy:
         return tuple(scope.state() for _, scope in sorted(self._scopes.items()))
 
 
-def _pers(budgets: Mapping[str, Budget]) -> set[Per]:
-    return {budget.per for budget in budgets.values()}
+def _pers(budgets: Mapping[str, Budget]) -> tuple[Per, ...]:
+    return tuple(dict.fromkeys(budget.per for budget in budgets.values()))
 
 
 def _is_passed(scope: ScopeBooks, ticket: int) -> bool:
