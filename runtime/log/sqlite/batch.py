@@ -31,8 +31,7 @@ from callboard.runtime.log.large_values import Cut
 from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
-from callboard.runtime.log.sqlite.spending import CHARGE, CLOSE, OPEN
-from callboard.runtime.log.sqlite.usage import ADD
+from callboard.runtime.log.sqlite.spending import STATEMENTS
 from callboard.runtime.log.usage_rows import Place, summed
 
 CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
@@ -95,11 +94,11 @@ CHANGE_ROWS: Final = (
 _VIEW: Final = """CREATE TEMP VIEW batch AS
 SELECT NULL AS version, NULL AS moves, NULL AS changes, NULL AS rows, NULL AS bodies, NULL AS digests,
        NULL AS pieces, NULL AS data, NULL AS names, NULL AS uses"""
-# Batches that settle calls go by a view of their own: the others need no such statements.
-_SPENDING_VIEW: Final = (
-    _VIEW.replace("batch", "spending_batch")
-    + ", NULL AS charges, NULL AS reserved, NULL AS settled, NULL AS usage"
-)
+# Batches that settle calls go by views of their own: the others need no such statements, and those without
+# budgets above their sessions only the last one.
+_MORE: Final = {"": (), "usage_": ("usage",), "spending_": ("charges", "reserved", "settled", "usage")}
+"""The prefixes of the views, and the further columns of each."""
+
 _TRIGGER: Final = """CREATE TEMP TRIGGER insert_{view} INSTEAD OF INSERT ON {view} BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
 {moved};
@@ -118,10 +117,12 @@ _INSERT: Final = (
     "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
 )
 
-_INSERT_SPENDING: Final = (
-    _INSERT.replace("INTO batch", "INTO spending_batch").removesuffix(")")
-    + ", :charges, :reserved, :settled, :usage)"
-)
+_INSERTS: Final = {
+    frozenset(columns): _INSERT.replace("INTO batch", f"INTO {prefix}batch").removesuffix(")")
+    + "".join(f", :{one}" for one in columns)
+    + ")"
+    for prefix, columns in _MORE.items()
+}
 
 _NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
 
@@ -255,11 +256,12 @@ def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     pieces, uses, rows = inserts_from("NEW.", kind)
     moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
-    more = "".join(f"{statement.format('NEW.')};" for statement in (CHARGE, OPEN, CLOSE, ADD))
-    for made, view, spending in ((_VIEW, "batch", ""), (_SPENDING_VIEW, "spending_batch", more)):
-        connection.execute(made)
-        parts = {"moved": moved, "changed": changed, "pieces": pieces, "uses": uses, "rows": rows}
-        connection.execute(_TRIGGER.format(view=view, spending=spending, **parts))
+    parts = {"moved": moved, "changed": changed, "pieces": pieces, "uses": uses, "rows": rows}
+    for prefix, columns in _MORE.items():
+        nulls = "".join(f", NULL AS {one}" for one in columns)
+        connection.execute(_VIEW.replace("batch", f"{prefix}batch") + nulls)
+        spending = "".join(f"{STATEMENTS[one].format('NEW.')};" for one in columns)
+        connection.execute(_TRIGGER.format(view=f"{prefix}batch", spending=spending, **parts))
 
 
 def insert_batch(
@@ -274,7 +276,7 @@ def insert_batch(
 
     spending: the parameters of the statements for spending; None for no change.
     """
-    statement = _INSERT_SPENDING if spending else _INSERT
+    statement = _INSERTS[frozenset(spending or ())]
     parameters = {"version": version, "moves": moves, "changes": changes, **chunk, **(spending or {})}
     try:
         connection.execute(statement, parameters)

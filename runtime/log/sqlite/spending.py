@@ -41,6 +41,9 @@ OPEN: Final = (
     "ON CONFLICT(call) DO NOTHING"
 )
 CLOSE: Final = "DELETE FROM reservations WHERE call IN (SELECT value FROM json_each({0}settled))"
+STATEMENTS: Final = {"charges": CHARGE, "reserved": OPEN, "settled": CLOSE, "usage": ADD}
+"""The statements by the name of their parameter, in their order."""
+
 _LOSE: Final = (
     "INSERT INTO unlogged SELECT o.key, o.value, :at_ms FROM json_each(:lost) AS o WHERE true "
     "ON CONFLICT(call) DO NOTHING"
@@ -68,6 +71,8 @@ class SpendingTables:
 
     def parameters(self, net: NetChanges, usage: Mapping[tuple[int, Place], Usage]) -> dict[str, str]:
         """Return the parameters of the statements. usage: by the number of the session and its place."""
+        if not (net.charges or net.opened or net.closed):
+            return {"usage": self.usage.parameter(usage)}
         charges = [
             (self._stored(scope), period, amount.tokens, amount.micro_usd, self._name(scope))
             for (scope, period), amount in net.charges.items()
@@ -84,8 +89,8 @@ class SpendingTables:
         self._execute(self.parameters(NetChanges(changes), usage))
 
     def _execute(self, parameters: dict[str, str]) -> None:
-        for statement in (CHARGE, OPEN, CLOSE, ADD):
-            self._connection.execute(statement.format(":"), parameters)
+        for name in parameters:
+            self._connection.execute(STATEMENTS[name].format(":"), parameters)
 
     def hand_over(
         self,
