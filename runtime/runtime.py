@@ -101,6 +101,7 @@ class Runtime(Operations, Forks, Running):
     """
 
     _starter: SessionStarter | None = None
+    _process = 0  # the id of the one that opened the runtime; 0 before that
 
     def __init__(
         self,
@@ -150,9 +151,7 @@ class Runtime(Operations, Forks, Running):
             check_seconds(check_timeout_s),
         )
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
-        self._process = os.getpid()
-        self._capacity = SharedCapacity(capacity)
-        self._budgets = SharedBudgets(budgets, self._log)
+        self._capacity, self._budgets = SharedCapacity(capacity), SharedBudgets(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:
@@ -194,7 +193,7 @@ class Runtime(Operations, Forks, Running):
         A failure on the way does not keep the rest open; the first error is raised at the end. Raises
         MisuseError, and closes nothing, on another event loop than that of its sessions.
         """
-        if self._process != os.getpid():
+        if self._process not in (0, os.getpid()):
             return  # a forked child: sessions, models and log belong to its parent's loop
         sessions = self._live.of(self._life)
         for session in sessions:

@@ -49,6 +49,14 @@ CHANGERS: Final = _words("""
 """Methods that change their object."""
 
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
+    ("session/budget_scope.py", "BudgetState", "float"): "dollars for people, which no decision reads",
+    ("session/budget_scope.py", "ScopeBooks.state", "float"): "dollars for people, which no decision reads",
+    (
+        "session/usage_books.py",
+        "UsageBooks._charge",
+        "clock",
+    ): "not a decider: it sums the usage of a day up",
+    ("protocol/near_names.py", "", "float"): "the likeness of two names, for the words of an error only",
     (
         "session/cached_results.py",
         "CachedResults.on_answer",

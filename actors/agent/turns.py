@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.agent.fallback import at_new_turn
+from callboard.actors.agent.fallback import Fallback, at_new_turn
 from callboard.actors.agent.input_bound import with_message
 from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls, without_answers
 from callboard.actors.agent.state import AgentState, Unsent, has_turns_left
@@ -90,8 +90,21 @@ def ask_turn(
         state, request = _with_rest(state, request)
     if is_anew:
         state = replace(state, is_anew=False)
+    state = _thinking(state, history, digest, tokens, turn, unsent, fallback)
+    return state, (Post(SUPERVISOR, request),)
+
+
+def _thinking(
+    state: AgentState,
+    history: IntMap[Json],
+    digest: str,
+    tokens: int,
+    turn: int,
+    unsent: Unsent,
+    fallback: Fallback | None,
+) -> AgentState:
     # One copy of the state for the message and the request. CPython makes a dict of more than 14 keywords.
-    state = replace(
+    return replace(
         state,
         phase="thinking",
         history=history,
@@ -106,7 +119,6 @@ def ask_turn(
         unsent=unsent,
         fallback=fallback,
     )
-    return state, (Post(SUPERVISOR, request),)
 
 
 def _after_change(

@@ -263,11 +263,11 @@ class BudgetGiven(Message, frozen=True):
     agent: str
     turn: int
     attempt: int
-    status: Literal["given", "refused", "cancelled"] = "given"
+    status: Literal["given", "refused", "cancelled"]
     spans: Spans = ()
     scope: str = ""
     period: str = ""
-    unit: Literal["tokens", "micro_usd"] = "tokens"
+    unit: Literal["", "tokens", "micro_usd"] = ""
     limit: int = 0
     spent: int = 0
     elsewhere: int = 0

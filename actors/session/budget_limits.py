@@ -38,7 +38,7 @@ class Budget(Value, frozen=True, metaclass=NamedFields):
 
     def __post_init__(self) -> None:
         cost, tokens = self.cost_usd, self.tokens
-        if cost is not None and (type(cost) not in (int, float) or not 0 < cost < 1e12):
+        if cost is not None and (type(cost) not in (int, float) or not 0 < cost < 10**12):
             raise MisuseError(f"Budget: cost_usd={cost!r:.80}; give a number of US dollars above 0, or None")
         if tokens is not None and (type(tokens) is not int or tokens < 1):
             raise MisuseError(f"Budget: tokens={tokens!r:.80}; give a whole number from 1 up, or None")

@@ -79,7 +79,8 @@ class BudgetPolicy:
         reserved: the open reservations in them, by sessions that no process runs yet.
         """
         self._move_to(now)
-        new = {name for name in scopes if name not in self._scopes and pattern_of(name) in self.budgets}
+        known = self._scopes
+        new = [one for one in dict.fromkeys(scopes) if one not in known and pattern_of(one) in self.budgets]
         for name in new:
             self._scope(name)
         for name, period, amount in spent:
@@ -125,6 +126,10 @@ class BudgetPolicy:
             self._held.setdefault(session, {})[one.key] = one
             self._reserve(one, is_running=True)
         return lost
+
+    def reservations(self, session: str) -> tuple[Reservation, ...]:
+        """Return the open reservations of a session."""
+        return tuple(self._held.get(session, {}).values())
 
     def leave(self, session: str, now: int) -> None:
         """Let a session leave the process. Its calls wait no more; its reservations stay."""
@@ -270,7 +275,7 @@ class BudgetPolicy:
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until the end of a period for which a call waits; None if none does."""
-        pers = {scope.budget.per for one in self._waiting.values() for scope in one.books}
+        pers = dict.fromkeys(scope.budget.per for one in self._waiting.values() for scope in one.books)
         ends = [end for per in pers if (end := end_of(per, max(now, self._now))) is not None]
         return max(0, min(ends) - now) if ends else None
 
@@ -293,7 +298,8 @@ class BudgetPolicy:
             if period > scope.period:
                 scope.begin(period)
                 self._looked_at[name] = None
-                if not scope.line:  # it is made again, with nothing spent, by the next call
+                # The next call makes it again, with nothing spent. A call that waits holds its books.
+                if not self._waiting:
                     del self._scopes[name], self._looked_at[name]
         self._books.clear()
 
@@ -305,8 +311,8 @@ class BudgetPolicy:
         return tuple(scope.state() for _, scope in sorted(self._scopes.items()))
 
 
-def _pers(budgets: Mapping[str, Budget]) -> set[Per]:
-    return {budget.per for budget in budgets.values()}
+def _pers(budgets: Mapping[str, Budget]) -> tuple[Per, ...]:
+    return tuple(dict.fromkeys(budget.per for budget in budgets.values()))
 
 
 def _is_passed(scope: ScopeBooks, ticket: int) -> bool:

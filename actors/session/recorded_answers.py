@@ -259,7 +259,7 @@ class RecordedAnswers:
         asked, found = request.body, self.answers.get(key[1:])
         if not isinstance(asked, RequestBudget) or not found or found[0].is_cancelled:
             return None
-        return Post(SUPERVISOR, BudgetGiven(asked.agent, asked.turn, asked.attempt))
+        return Post(SUPERVISOR, BudgetGiven(asked.agent, asked.turn, asked.attempt, "given"))
 
     def same_call(self, request: Event, keys: RequestKeys) -> Reusable | None:
         """Return the unused result of the same call in another turn; None if there is no such result.

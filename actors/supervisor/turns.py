@@ -294,7 +294,7 @@ def _refuse_above(
         end_answered(work, ancestry[-1])
         return
     why = budgets.shortage_above(wanted.need, given)
-    left = Left(given.unit, given.limit - given.spent - given.elsewhere)
+    left = Left(given.unit or "tokens", given.limit - given.spent - given.elsewhere)
     latch(work, ancestry[:-1], 0, f"a turn of {address} was refused: {why}", left)
     end_agent(work, address, "budget", why)
 

@@ -36,6 +36,7 @@ from callboard.replay.grouping import Span
 from callboard.replay.recording import Recording
 from callboard.runtime.log.page_sizes import PageSizes
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
+from callboard.runtime.log.session_rows import SessionRow
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
 _STEPS_ALL: Final = "--step shows every event: leave --follow, --grouped, --kind, --actor and --full out"
@@ -171,16 +172,23 @@ def events(
         refuse_if(follow or bool(kinds), "--grouped shows whole calls: leave out --follow and --kind")
         emit_spans(row.session_id, log, wanted.takes_span, as_json=as_json)
         return
+    _emit_events(row, log, wanted, is_followed=follow, as_json=as_json, fold=Folding(is_full=full))
+
+
+def _emit_events(
+    row: SessionRow, log: str, wanted: Filter, *, is_followed: bool, as_json: bool, fold: Folding
+) -> None:
+    """Print the events of a session that a filter takes, one on a line."""
     width = width_of_stdout()
     with open_reader(log) as reader:
-        if start > row.head and not follow:
-            talk(f"session {row.session_id} has {row.head} events, so none from {start} on")
-        found = chosen(reader, row.session_id, wanted, is_endless=follow)
+        if wanted.start > row.head and not is_followed:
+            talk(f"session {row.session_id} has {row.head} events, so none from {wanted.start} on")
+        found = chosen(reader, row.session_id, wanted, is_endless=is_followed)
         if as_json:
             for stored, event in found:
                 emit_json(event_json(row.session_id, stored, event), is_line=True)
         else:
-            _emit_lines((event for _, event in found), width, Folding(is_full=full))
+            _emit_lines((event for _, event in found), width, fold)
             talk(places_of(row.session_id))
 
 

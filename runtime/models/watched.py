@@ -24,11 +24,8 @@ from typing import Final
 
 import httpx2
 
-from callboard.actors.protocol.usage import Usage
-from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.answer_bodies import Form, digest_of, documents_of, form_of, start_of, usage_in
+from callboard.runtime.models.answer_bodies import Form, form_of, start_of
 from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
-from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.unpacking import unpacked
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
@@ -169,16 +166,3 @@ def watch(
 def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # of an async client
     return response.stream
-
-
-def unreadable(
-    what: str, answer: "Watched", usage: Usage | None = None, *, code: str = "garbage", is_page: bool = False
-) -> CallFailed:
-    """Return the failure of an answer. what: is wrong with it. usage: as far as a reader has found it."""
-    if not answer.is_whole:
-        return CallFailed(ModelFailure(code, what, is_retryable=True), usage)
-    body = answer.body
-    digest = "" if is_page or body is None else digest_of(body)
-    if code == "garbage":  # a stream that ended too early has not reported all of its usage
-        usage = usage or usage_in(documents_of(answer.end)) or UNREPORTED
-    return CallFailed(ModelFailure(code, what, is_retryable=True, digest=digest), usage)

@@ -137,7 +137,7 @@ def test_a_program_that_never_ends_is_stopped(callboard: Callboard, log: str, tm
     spec = changed(tmp_path, "    first = await", "    while True: pass\n    first = await", "walk")
     done = callboard("replay", "walk", "--with", spec, "--log", log, "--timeout", "0.5")
     assert done.exit_code == FAILED
-    assert "not done within 0.5 s (--timeout)" in done.stderr
+    assert "did not finish within 0.5 s (--timeout)" in done.stderr
 
 
 def test_a_module_that_calls_out_or_does_not_load_is_refused(

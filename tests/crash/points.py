@@ -205,11 +205,16 @@ def install(reaper: Reaper) -> None:
             yield
 
     def watched_insert(
-        connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk
+        connection: sqlite3.Connection,
+        version: int,
+        moves: str,
+        changes: str,
+        chunk: Chunk,
+        spending: dict[str, str] | None,
     ) -> bool:
         with reaper.writing():
             reaper.at_batch()
-            return insert_batch(connection, version, moves, changes, chunk)
+            return insert_batch(connection, version, moves, changes, chunk, spending)
 
     patch(SQLiteStore, "_transaction", watched)
     patch(sqlite_store, "insert_batch", watched_insert)

@@ -216,7 +216,10 @@ def test_the_copies_hold_what_the_tests_need() -> None:
     [
         ("runtime/log/sqlite/meta.py", ["meta", "meta_opening", "meta_wal"]),
         # The others are of `session_files.py` and its like.
-        ("runtime/sessions/session.py", ["session", "session_edges", "session_misbehaviour"]),
+        (
+            "runtime/sessions/session.py",
+            ["session", "session_edges", "session_misbehaviour", "session_moments"],
+        ),
         ("runtime/sessions/session_types.py", ["session_types", "session_types_live"]),
         ("runtime/sessions/port_protocol.py", []),
     ],

@@ -60,7 +60,10 @@ class BudgetWorld(CapacityWorld):
         self.budgets = BudgetPolicy(scenario.budgets, START_MS)
         self.unlogged: list[Reservation] = []
         self.given: list[tuple[CallKey, Given | Refused]] = []
-        self.is_lossy = False  # a session has lost settlements that this process had made
+        self.waits = 0  # the number of calls that had to wait
+        # A session has lost the end of its log in a process that goes on: calls that this process has charged
+        # are open again in the log. They count twice until the process ends, so that no limit is passed.
+        self.counts_twice = False
         super().__init__(scenario, memories)
 
     def _session(self, name: str, scenario: Scenario, memory: Memory | None) -> BudgetedSession:
@@ -100,6 +103,8 @@ class BudgetWorld(CapacityWorld):
         answer = self.budgets.request(key, scopes, asked.need, self.now)
         if answer is not None:
             self.given.append((key, answer))
+        else:
+            self.waits += 1
 
     def cancel(self, key: CallKey) -> None:
         """Let a call wait no more."""
@@ -121,7 +126,9 @@ class BudgetWorld(CapacityWorld):
             rows = [Spent(*span, Need(tokens)) for span, tokens in spent.items()]
             former = [one._replace(key=one.key._replace(epoch=one.key.epoch - 1)) for one in reserved]
             self.budgets.load(scopes, rows, former, self.now)
-            self.is_lossy = False
+            self.counts_twice = False
+        known = {one.key[2:] for one in self.budgets.reservations(session)}
+        self.counts_twice |= any(one.key[2:] not in known for one in held)
         self.unlogged += self.budgets.begin(session, epoch, held, self.now)
 
     def depart(self, session: str) -> None:
@@ -159,7 +166,8 @@ class BudgetBooks:
         spent, _ = world.stored()
         for one in world.budgets.states(world.now):
             taken = one.spent_tokens + one.reserved_tokens + one.elsewhere_tokens
-            if one.budget.tokens is not None and taken > one.budget.tokens:
+            limit = one.budget.tokens
+            if limit is not None and taken > limit and not world.counts_twice:
                 return Violation(OVER, at)
             if one.spent_tokens < spent[one.scope, one.period]:
                 return Violation(SPENT, at)

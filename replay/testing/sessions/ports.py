@@ -82,9 +82,11 @@ def reserved(scenario: Scenario, asked: RequestBudget) -> Post:
     call = (asked.agent, asked.turn, asked.attempt)
     if scenario.refuses(asked):
         first, need = scenario.scopes[0], asked.need.tokens
-        return Post(SUPERVISOR, BudgetGiven(*call, "refused", scope=first, limit=need, spent=1))
+        return Post(
+            SUPERVISOR, BudgetGiven(*call, "refused", scope=first, unit="tokens", limit=need, spent=1)
+        )
     spans = tuple((scope, "") for scope in scenario.scopes)
-    return Post(SUPERVISOR, BudgetGiven(*call, spans=spans))
+    return Post(SUPERVISOR, BudgetGiven(*call, "given", spans=spans))
 
 
 def _attempt(call: Callable[[], T], failed: Callable[[str], T]) -> T:

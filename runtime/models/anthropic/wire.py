@@ -19,8 +19,8 @@ from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
 from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.unreadable import unreadable
 from callboard.runtime.models.versions import made_by
-from callboard.runtime.models.watched import unreadable
 
 if TYPE_CHECKING:
     import httpx2

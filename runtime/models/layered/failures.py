@@ -29,7 +29,7 @@ from callboard.runtime.models.error_documents import Told, is_error, parsed
 from callboard.runtime.models.failures import CallFailed, network_failure
 from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.service_errors import Answered, service_error
-from callboard.runtime.models.watched import unreadable
+from callboard.runtime.models.unreadable import unreadable
 
 _UNREADABLE: Final = (AgentRunError, ValueError, TypeError, AttributeError, LookupError)
 _WORDS_CHARS: Final = 400  # of an error of the layer

@@ -19,7 +19,7 @@ from callboard.runtime.models.layered.parts import blocks_of, is_call
 from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.models.service_errors import UNREPORTED
-from callboard.runtime.models.watched import unreadable
+from callboard.runtime.models.unreadable import unreadable
 
 _ENDS: Final = {
     "stop": "end_turn",

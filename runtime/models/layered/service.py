@@ -14,9 +14,9 @@ from callboard.runtime.models.layered.dialects import (
     Dialect,
     JsonObject,
 )
-from callboard.runtime.models.layered.gemini_layer import sendable_to_gemini
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.schemas import sendable
+from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
 
 if TYPE_CHECKING:
     from callboard.runtime.models.layered.failures import Askable

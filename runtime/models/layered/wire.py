@@ -31,7 +31,8 @@ from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonOb
 from callboard.runtime.models.layered.mending import joined_answer, mended
 from callboard.runtime.models.protocol import OnText
 from callboard.runtime.models.service_errors import Answered, service_error
-from callboard.runtime.models.watched import Watched, unreadable, watch
+from callboard.runtime.models.unreadable import unreadable
+from callboard.runtime.models.watched import Watched, watch
 
 _SHOWN_CHARS: Final = 200
 

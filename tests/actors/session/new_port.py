@@ -38,8 +38,8 @@ CHANGES = {
     ],
     "callboard.actors.session.port_table": [
         (
-            "    ApprovalGiven,\n    CallModel,\n",
-            "    ApprovalGiven,\n    AskWeather,\n    WeatherTold,\n    CallModel,\n",
+            "    ApprovalGiven,\n    BudgetGiven,\n",
+            "    ApprovalGiven,\n    AskWeather,\n    WeatherTold,\n    BudgetGiven,\n",
         ),
         (
             "    CheckSchema: PortRequest(",
@@ -48,8 +48,8 @@ CHANGES = {
     ],
     "callboard.actors.supervisor.decider": [
         (
-            "port_messages import CapacityGiven,",
-            "port_messages import AskWeather, WeatherTold, CapacityGiven,",
+            "port_messages import (\n    BudgetGiven,",
+            "port_messages import (\n    AskWeather,\n    WeatherTold,\n    BudgetGiven,",
         ),
         (
             "    Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),",

@@ -138,6 +138,20 @@ def test_a_waiting_call_is_looked_at_again_when_its_period_ends() -> None:
     assert state(found, DAY).spent_tokens == 0
 
 
+def test_a_call_that_waits_over_the_end_of_a_day_is_counted_with_those_of_the_new_day() -> None:
+    found = BudgetPolicy({"*": Budget(tokens=100, per="day"), "t:*": Budget(tokens=60)}, 0)
+    for name in "ab":
+        found.begin(name, 1, (), 0)
+    scopes = ("*", "t:*=t:x")
+    found.request(key("a"), scopes, Need(20), 0)
+    assert found.request(key("a", turn=2), scopes, Need(50), 0) is None  # for the scope without a day
+    assert isinstance(found.request(key("b"), ("*",), Need(52), DAY), Given)
+    spans = (("*", "1970-01-01"), ("t:*=t:x", ""))
+    found.settle(Settlement(Reservation(key("a"), Need(20), spans), Need(1)), DAY)
+    assert found.give(DAY) == []
+    assert {one.scope: one.reserved_tokens for one in found.states(DAY)} == {"*": 52, "t:*=t:x": 0}
+
+
 def test_a_refused_call_is_not_kept_for_the_next_period() -> None:
     found = policy(100, "day")
     asks(found, "a", 60, 0)

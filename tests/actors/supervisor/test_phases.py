@@ -72,7 +72,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     Stopped: Stopped(USED),
     SchemaChecked: SchemaChecked(1, "ok"),
     CapacityGiven: CapacityGiven("host", 1, 1),
-    BudgetGiven: BudgetGiven("host", 1, 1),
+    BudgetGiven: BudgetGiven("host", 1, 1, "given"),
     TimerFired: TimerFired(1),
     DeciderFailed: DeciderFailed(1, "Boom"),
 }

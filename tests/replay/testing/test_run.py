@@ -227,10 +227,10 @@ def test_a_run_that_is_over_where_the_schedule_is_over_has_been_replayed() -> No
 
 
 def rules_of(chosen: set[int]) -> list[Monitor[Any]]:
-    """Return rules of every kind: broken now and then, always, never, or raising."""
+    """Return rules of every kind: broken now and then, always, never, or asserting."""
 
     def raises(world: World) -> bool:
-        raise LookupError(len(world.trace()))
+        raise AssertionError(len(world.trace()))
 
     every: list[Monitor[Any]] = [
         always("short", lambda world: len(world.trace()) < 3),

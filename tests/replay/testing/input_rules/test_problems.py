@@ -1,5 +1,7 @@
 """The input rules of services, by dialect."""
 
+import inspect
+
 import pytest
 
 from callboard.replay.testing.input_rules.problems import DIALECTS, request_problem
@@ -7,7 +9,7 @@ from callboard.testing import request_problem as public
 
 
 def test_each_dialect_has_rules_and_names_what_it_refuses() -> None:
-    assert public is request_problem
+    assert inspect.unwrap(public) is request_problem
     for dialect in DIALECTS:
         assert request_problem(dialect, {}) != ""
         assert request_problem(dialect, []) == "the body is not a JSON object"
