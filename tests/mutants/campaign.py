@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
+from callboard.replay.testing.sessions.budget_world import BudgetScenario, BudgetWorlds, budget_monitors
 from callboard.replay.testing.sessions.capacity_monitors import capacity_monitors
 from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, SharedScenario
 from callboard.replay.testing.sessions.faults import NO_FAULTS
@@ -62,6 +63,8 @@ class Lane:
 
 def hunted(scenario: AnyScenario) -> tuple[MakeWorld[Any], Sequence[Monitor[Any]]]:
     """Return the worlds of this scenario and the rules that they must keep."""
+    if isinstance(scenario, BudgetScenario):
+        return BudgetWorlds(scenario), budget_monitors(REPLAY_EVERY)
     if isinstance(scenario, SharedScenario):
         return CapacityWorlds(scenario), capacity_monitors(REPLAY_EVERY)
     if isinstance(scenario, Fork):

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from callboard.replay.testing.rules.invariants import INVARIANTS
 from callboard.replay.testing.rules.requests import REQUEST_RULES
-from callboard.replay.testing.sessions import capacity_monitors
+from callboard.replay.testing.sessions import budget_world, capacity_monitors
 from callboard.replay.testing.sessions.fork_rules import FORK_RULES
 from callboard.replay.testing.sessions.monitors import session_monitors
 from tests.mutants import downtime, orchestrated
@@ -23,6 +23,7 @@ from tests.mutants.parts import PARTS
 
 PAGE: Final = ROOT / "tests" / "mutants" / "FEATURES.md"
 CAPACITY_RULES: Final = ("CALLS", "PLACED", "BUCKET", "ORDER", "FAIR", "IDLE", "ONCE", "USAGE", "SUM", "LEFT")
+BUDGET_RULES: Final = ("OVER", "SPENT", "OPEN", "LEFT")
 
 
 class Feature(NamedTuple):
@@ -46,6 +47,7 @@ def rules() -> dict[str, str]:
     found |= {one.name: one.rule for one in session_monitors() if one.rule}
     found |= {f"fork-{one.name}": one.rule for one in FORK_RULES}
     found |= {f"capacity-{name.lower()}": getattr(capacity_monitors, name) for name in CAPACITY_RULES}
+    found |= {f"scopes-{name.lower()}": getattr(budget_world, name) for name in BUDGET_RULES}
     return found | {"routes": orchestrated.RULE, "downtime": downtime.RULE}
 
 
@@ -96,6 +98,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["core: budgets", "core: costs", "core: to_the_token", "later: later_requests"],
         ["budgets", "nothing-refused-that-fits", "same-books", "bound", "later-needs", "needs"],
         ["Budgets", "Needs of later requests"],
+    ),
+    "budgets_above": Feature(
+        ["budgets: third_refused", "budgets: narrow", "budgets: crash_of_one", "budgets: detached"],
+        ["reserved-above", "settled-above", "scopes-over", "scopes-spent", "scopes-open", "scopes-left"],
+        ["Scopes above sessions", "Reservations in a log", "Reservations of agents"],
     ),
     "capacity": Feature(
         ["capacity: pair", "capacity: stops", "capacity: parked", "capacity: crashes"],
@@ -255,7 +262,8 @@ INTRO: Final = """\
 
 Each feature has sessions in which its mutants are hunted (`tests/mutants/parts.py`: part and name), rules of
 the kit that look at it ([rules](../../docs/rules.md)), and mutants ([results](RESULTS.md)).
-Names that begin with `capacity-` and `fork-` are rules of sessions that share a runtime, and of forks.
+Names that begin with `capacity-`, `scopes-` and `fork-` are rules of sessions that share a runtime, of those
+that share budgets, and of forks.
 `routes` is the rule of an orchestrator, `downtime` that of programs whose process was away.
 
 `python -m tests.mutants.feature_table --write` writes this page.

@@ -10,6 +10,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
 from tests.mutants.seeded_approvals import APPROVALS
 from tests.mutants.seeded_background import FAILING, TASKS, WORDS
+from tests.mutants.seeded_budgets import HOOK, KEYS_OF_CALLS, SCOPES
 from tests.mutants.seeded_cache import KEYS, RESULTS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
@@ -204,9 +205,20 @@ OTHERS: Final = Part(
     {"Agents that change": CHANGING},
 )
 
+SCOPED: Final = Part(
+    "budgets",
+    "Budgets that sessions share",
+    "tests.mutants.scenarios_budgets:BUDGETED",
+    {
+        "Scopes above sessions": SCOPES,
+        "Reservations in a log": KEYS_OF_CALLS,
+        "Reservations of agents": HOOK,
+    },
+)
+
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED, PAUSED, ORDERED, WAITED, COMING, OTHERS,
+    ENDED, PAUSED, ORDERED, WAITED, COMING, OTHERS, SCOPED,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

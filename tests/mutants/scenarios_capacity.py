@@ -190,7 +190,7 @@ def parked() -> SharedScenario:
         people,
         policy,
         [ask()],
-        Limits(tokens=4_716, max_result_chars=50),
+        Limits(tokens=4_860, max_result_chars=50),
         faults=faults("jump", most=2, fault_mixes=0),
     )
     return SharedScenario({"a": tight, "b": family()}, ONE_CALL)

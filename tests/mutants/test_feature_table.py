@@ -9,7 +9,7 @@ from tests.mutants.parts import MUTANTS, PARTS
 ASKED_FOR = {
     "background", "task_wait", "named_waits", "tells", "programs", "lines", "capacity", "reopen_and_sleep",
     "fork_effects", "fork_clock", "permissions", "labels", "rooms", "fallback", "approvals", "forms",
-    "contracts", "contexts", "changing_tools", "cached_results", "memory", "orchestrator",
+    "contracts", "contexts", "changing_tools", "cached_results", "memory", "orchestrator", "budgets_above",
 }  # fmt: skip
 """The features that the table must have at least."""
 

@@ -143,6 +143,18 @@ class BudgetWorld(CapacityWorld):
             self.budgeted()[key.session].budget_given(key.agent, answer)
 
 
+class BudgetWorlds:
+    """Makes the worlds of a campaign: one scenario, and what its runs have in common."""
+
+    def __init__(self, scenario: BudgetScenario) -> None:
+        self.scenario = scenario
+        self._memories = {name: Memory() for name in scenario.sessions}
+
+    def __call__(self) -> BudgetWorld:
+        """Make a world at its start."""
+        return BudgetWorld(self.scenario, self._memories)
+
+
 class BudgetBooks:
     """The rules of shared budgets, from the logs of all sessions."""
 
