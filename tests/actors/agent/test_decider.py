@@ -226,6 +226,15 @@ def test_an_answer_that_explains_nothing_is_a_model_error(status: str, code: str
     assert (finished.kind, finished.detail.split(":")[0]) == ("model_error", code)
 
 
+def test_no_turn_is_forced_when_an_agent_begins_again() -> None:
+    agent = begun(SCHEMA)
+    assert not agent.state.is_forced
+    agent.reads(Reply("hm"))
+    agent.reads(Reply("still nothing"))
+    agent.begins(SCHEMA)
+    assert not agent.state.is_forced
+
+
 def test_a_retry_of_a_forced_turn_is_forced_as_well() -> None:
     agent = begun(SCHEMA)
     agent.reads(Reply("hm"))

@@ -73,6 +73,14 @@ def test_appending_is_putting_behind_the_last(values: list[int]) -> None:
     assert made.size == len(values)
 
 
+def test_a_long_conversation_is_appended_to_over_every_edge_of_a_level() -> None:
+    made: IntMap[int] = IntMap()
+    for value in range(1, 1_100):
+        made = made.append(value)
+        assert made.last() == value
+    assert list(made.values()) == list(range(1, 1_100))
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(STEPS)
 def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> None:

@@ -59,6 +59,9 @@ def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too
         "it needs up to 41 millionths of a US dollar; 40 millionths of a US dollar are left, "
         "60 of 100 are spent"
     )
+    assert "; 0 tokens are left, 1,000 of 1,000 are spent" in shortage(
+        ancestry(account(1_000, spent=1_000)), Need(5), 0, rules=2
+    )
 
 
 def test_a_shortage_of_money_is_told_in_dollars() -> None:

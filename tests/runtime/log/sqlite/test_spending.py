@@ -20,8 +20,8 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 SPANS = (("tenant:*=tenant:acme", "2026-11-28"),)
 
 
-def call(turn: int) -> Reservation:
-    return Reservation(CallKey("s", 1, "host.1", turn, 1), Need(100, 50), SPANS)
+def call(turn: int, epoch: int = 1) -> Reservation:
+    return Reservation(CallKey("s", epoch, "host.1", turn, 1), Need(100, 50), SPANS)
 
 
 def written(path: Path, *changes: SpendingChange, key: bytes | None = None) -> None:
@@ -47,6 +47,21 @@ def read(path: Path) -> tuple[Spending, Sequence[Unlogged]]:
             await log.close()
 
     return asyncio.run(look())
+
+
+def test_lost_reservations_are_listed_as_they_were(path: Path) -> None:
+    written(path, call(1), call(2))
+
+    async def lose() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.spending.hand_over("s", 2, [call(1, epoch=2)], [], 77)
+        await log.close()
+
+    asyncio.run(lose())
+    spending, unlogged = read(path)
+    assert list(unlogged) == [Unlogged(call(2), 77)]
+    assert spending.reserved == (call(1, epoch=2),)
 
 
 CHANGES = (call(1), call(2), Settlement(call(1), Need(30, 3)))

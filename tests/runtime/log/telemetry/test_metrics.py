@@ -36,6 +36,14 @@ def test_the_counters_of_a_session_are_what_happened_in_it() -> None:
     assert found[metrics.COST, ("scripted",)] == pytest.approx(calls * 0.00018)
 
 
+def test_the_tokens_of_a_call_are_told_as_the_conventions_say() -> None:
+    told = [one for span in spans_of_host() for one in measured(span) if one.instrument is metrics.TOKEN_USE]
+    kinds = Counter(one.labels[-1] for one in told)
+    assert kinds["input"] == kinds["output"] == 8
+    cached = USED.cache_read_tokens + USED.cache_write_tokens
+    assert {one.amount for one in told if one.labels[-1] == "input"} == {USED.input_tokens + cached}
+
+
 def test_an_operation_without_an_end_is_not_counted() -> None:
     assert list(measured(replace(spans_of_host()[-1], ended=None))) == []
 
