@@ -65,7 +65,7 @@ class BudgetPolicy:
         self._next_ticket = 1
         self._looked_at: dict[str, None] = {}  # scopes whose lines may go on
 
-    # --- what is known --------------------------------------------------------------
+    # --- scopes and their amounts --------------------------------------------------------------
 
     def knows(self, scope: str) -> bool:
         """Return True if the amounts of a scope are known."""

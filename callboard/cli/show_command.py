@@ -1,4 +1,4 @@
-"""`callboard show`: a session, or one view of it: what was spent and reserved, how tools were used."""
+"""`callboard show`: a session, or one view of it: its state, its budgets, or its tools."""
 
 from collections.abc import Mapping
 from typing import Final

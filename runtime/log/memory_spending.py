@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_scope import Spent
-from callboard.runtime.log.spending import NetChanges, Spending, SpendingStore, Unlogged, in_scopes
+from callboard.runtime.log.spending import (
+    NetChanges,
+    Spending,
+    SpendingStore,
+    Unlogged,
+    handed_over,
+    in_scopes,
+)
 
 
 class MemorySpending(SpendingStore):
@@ -50,15 +57,10 @@ class MemorySpending(SpendingStore):
         at_ms: int,
     ) -> list[Reservation]:
         left = [one for key, one in self._open.items() if key.session == session_id and key.epoch < epoch]
-        kept = {one.key[2:] for one in held}
-        gone = {one.key: one for one in (*left, *lost) if one.key[2:] not in kept}
-        net = NetChanges(held)
-        net.closed = [one.key for one in left]
-        for one in gone.values():
-            net.charge(one, one.need)
+        net, gone = handed_over(left, held, lost)
         self._apply(net)
-        self._unlogged += [Unlogged(one, at_ms) for one in gone.values()]
-        return list(gone.values())
+        self._unlogged += [Unlogged(one, at_ms) for one in gone]
+        return gone
 
     async def unlogged(self) -> list[Unlogged]:
         return self.lost()

@@ -92,3 +92,19 @@ class NetChanges:
                     else Need(had.tokens + amount.tokens, had.micro_usd + amount.micro_usd)
                 )
                 self.charges[span] = more
+
+
+def handed_over(
+    own: Iterable[Reservation], held: Iterable[Reservation], lost: Iterable[Reservation]
+) -> tuple[NetChanges, list[Reservation]]:
+    """Return the changes of `SpendingStore.hand_over`, and the reservations that are charged as lost.
+
+    own: those of the session's earlier epochs in the store.
+    """
+    earlier, net = list(own), NetChanges(held)
+    kept = {key[2:] for key in net.opened}  # without the session and the epoch
+    gone = {one.key: one for one in (*earlier, *lost) if one.key[2:] not in kept}
+    net.closed = [one.key for one in earlier]
+    for one in gone.values():
+        net.charge(one, one.need)
+    return net, list(gone.values())

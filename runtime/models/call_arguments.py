@@ -71,7 +71,7 @@ def settled(pieces: Sequence[str], wholes: Sequence[str], *, is_told: bool) -> S
     ):
         return Settled(objects[0])
     texts = list(dict.fromkeys(filter(str.strip, (streamed, *told))))
-    # One text that is not an object says for itself what is wrong with it.
+    # A single text that is not an object is its own explanation, so no reason is added.
     return Settled("\n".join(texts), "" if len(texts) == 1 and not objects else CONTRADICTED)
 
 

@@ -110,4 +110,4 @@ BUDGETED: Final[Mapping[str, BudgetScenario]] = {
         retried,
     )
 }
-"""By name, in the order in which runs are made."""
+"""The sessions by name, in the order of their runs."""

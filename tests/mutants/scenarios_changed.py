@@ -72,4 +72,4 @@ def gone_from_the_line() -> Scenario:
 CHANGED: Final[Mapping[str, Scenario]] = {
     one.__name__: one() for one in (agents_gone, agents_broken, agents_with_contracts, gone_from_the_line)
 }
-"""By name, in the order in which runs are made."""
+"""The sessions by name, in the order of their runs."""

@@ -159,7 +159,7 @@ class BudgetBooks:
     """The rules of shared budgets, from the logs of all sessions."""
 
     def begin(self, steps: int) -> None:
-        """Begin a run."""
+        """Do nothing: the rules keep nothing from one run to the next."""
 
     def after(self, world: BudgetWorld, at: int, fair_steps: int) -> Violation | None:
         """Compare the amounts of each scope with its limit, and with the logs."""

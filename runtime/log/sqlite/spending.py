@@ -24,7 +24,7 @@ from callboard.actors.protocol.value_types import Spans
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_scope import Spent
 from callboard.runtime.log.cipher import Cipher, Unopenable
-from callboard.runtime.log.spending import NetChanges, Spending, Unlogged, in_scopes
+from callboard.runtime.log.spending import NetChanges, Spending, Unlogged, handed_over, in_scopes
 from callboard.runtime.log.sqlite.usage import ADD, UsageTable
 from callboard.runtime.log.usage_rows import Place
 
@@ -102,15 +102,10 @@ class SpendingTables:
     ) -> list[Reservation]:
         """Hand the reservations of a session over, as `SpendingStore.hand_over` does."""
         own = [one for one in self._open() if one.key.session == session_id and one.key.epoch < epoch]
-        kept = {one.key[2:] for one in held}
-        gone = {one.key: one for one in (*own, *lost) if one.key[2:] not in kept}
-        net = NetChanges(held)
-        net.closed = [one.key for one in own]
-        for one in gone.values():
-            net.charge(one, one.need)
+        net, gone = handed_over(own, held, lost)
         self._execute(self.parameters(net, {}))
-        self._connection.execute(_LOSE, {"lost": self._by_key(gone.values()), "at_ms": at_ms})
-        return list(gone.values())
+        self._connection.execute(_LOSE, {"lost": self._by_key(gone), "at_ms": at_ms})
+        return gone
 
     def charge_all(self, session_id: str, at_ms: int) -> None:
         """Charge all open reservations of a session that is deleted."""

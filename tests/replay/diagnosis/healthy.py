@@ -249,7 +249,7 @@ def looked_before_again() -> Recording:
 
 
 def file_handed_on() -> Recording:
-    """Let one agent write a file, and another one write it anew once the first has ended."""
+    """Let one agent write a file, and another one rewrite it once the first has ended."""
     replies = {
         "host": [
             delegate("Draft notes/a.md"),
