@@ -45,7 +45,7 @@ def budgets(log: str, as_json: bool) -> None:
     elif spent or reserved or unlogged:
         _emit(spent, reserved, unlogged)
     else:
-        talk("no session of this log was bound by a budget; see docs/budgets.md")
+        talk("nothing is spent or reserved under a budget above sessions; see docs/budgets.md")
 
 
 def _emit(spent: Sequence[Spent], reserved: Sequence[Reservation], unlogged: Sequence[Unlogged]) -> None:
