@@ -30,9 +30,9 @@ from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain
 from callboard.runtime.log.large_values import Cut
 from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
+from callboard.runtime.log.spending import Place, summed
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
 from callboard.runtime.log.sqlite.spending import STATEMENTS
-from callboard.runtime.log.usage_rows import Place, summed
 
 CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
 TEXT: Final = "CAST({} AS TEXT)"

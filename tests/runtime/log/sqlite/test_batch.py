@@ -32,9 +32,8 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
-from callboard.runtime.log.sqlite.blobs import Blobs
 from callboard.runtime.log.sqlite.meta import prepare
-from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, Blobs, pragma
 from tests.effort import effort
 from tests.runtime.log.kit import events
 

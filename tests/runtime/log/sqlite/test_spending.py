@@ -11,11 +11,14 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stopped
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.spending import Spending, Unlogged
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.runtime.log.kit import large
 
 SPANS = (("tenant:*=tenant:acme", "2026-11-28"),)
 
@@ -115,3 +118,44 @@ def test_the_amounts_of_the_sum_of_many_batches_are_exact(path: Path) -> None:
     spending, unlogged = read(path)
     assert [one.amount for one in spending.spent] == [Need(sum(range(200)), 200)]
     assert (spending.reserved, unlogged) == ((), [])
+
+
+def written_of_usage(path: Path) -> None:
+    """Write a batch that takes several statements, with usage."""
+
+    async def write() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 0, "")
+        charges = [Charge("2026-11-28", "m", f"p{n % 3}", Usage(n, calls=1)) for n in range(30)]
+        events = [large(seq, 1_500_000) for seq in range(1, 5)]
+        await log.append([Append("s", 0, 1, events, (), charges)])
+        await log.close()
+
+    asyncio.run(write())
+
+
+def test_a_batch_of_several_statements_has_its_usage_and_so_has_a_copy(path: Path, tmp_path: Path) -> None:
+    written_of_usage(path)
+    with SQLiteReader(path) as reader:
+        rows = reader.usage()
+        assert [(row.profile, row.usage.input_tokens, row.usage.calls) for row in rows] == [
+            ("p0", 135, 10),
+            ("p1", 145, 10),
+            ("p2", 155, 10),
+        ]
+        reader.copy_to(tmp_path / "copy.db", "s")
+    with SQLiteReader(tmp_path / "copy.db") as copy:
+        assert copy.usage() == rows
+        assert copy.sessions()[0].usage.calls == 30
+
+
+@pytest.mark.parametrize("damage", ["calls = 'x'", "micro_usd = -1", "day = x'ff'"])
+def test_a_damaged_row_is_refused_with_the_command_that_fills_it_again(path: Path, damage: str) -> None:
+    written_of_usage(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE usage SET {damage} WHERE profile = 'p1'")
+    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="usage --fill"):
+        reader.usage()
+    with SQLiteReader(path) as reader:
+        assert reader.sessions()[0].usage.calls == 20  # its session is listed all the same
