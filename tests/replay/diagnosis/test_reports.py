@@ -1,4 +1,4 @@
-from callboard.replay.diagnosis.spread import median, odd_places
+from callboard.replay.diagnosis.reports import median, odd_places
 
 
 def test_one_number_far_from_close_ones_is_odd() -> None:

@@ -4,8 +4,8 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+from callboard.replay.reading import titled
 from callboard.replay.recording import Recording
-from callboard.replay.titles import titled
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.models.scripted import ScriptedModel, say

@@ -1,5 +1,4 @@
-from callboard.replay.diagnosis.causes import each_once
-from callboard.replay.diagnosis.finding import Finding, FindingKind
+from callboard.replay.diagnosis.finding import Finding, FindingKind, each_once
 
 
 def finding(kind: FindingKind, seq: int, agent: str, says: str, ends: tuple[str, ...] = ()) -> Finding:
