@@ -3,9 +3,9 @@
 Facts of the protocol: https://docs.ag-ui.com/concepts/events and the schema in `ag-ui-protocol`.
 
 Rules
-  - The first event is `RUN_STARTED`, the last one `RUN_FINISHED` or `RUN_ERROR`, and all texts and sub-agents are
+  - The first event is `RUN_STARTED`, the last one `RUN_FINISHED` or `RUN_ERROR`. All texts and sub-agents are
     closed before it.
-  - A run for a new prompt shows only the ask. Any other run begins with `MESSAGES_SNAPSHOT`: the log is the truth.
+  - A run for a new prompt shows only the ask. Any other run begins with `MESSAGES_SNAPSHOT`.
   - A run that ends as an interrupt leaves the sub-agents `suspended`; the next one announces them again.
   - A text that does not count any more is taken back by a `MESSAGES_SNAPSHOT` without it.
 """
@@ -147,9 +147,8 @@ class _Run(RunStream):
         """Yield the events of a fact."""
         agent = getattr(fact, "agent", HOST)
         is_hidden = agent != HOST and not self._options.sub_agents
-        if handler := _HANDLERS.get(type(fact)):
-            if not is_hidden or isinstance(fact, _SHOWN):
-                yield from handler(self, fact)
+        if not is_hidden or isinstance(fact, _SHOWN):
+            yield from _HANDLERS[type(fact)](self, fact)
 
     def _prompted(self, fact: Prompted) -> Iterator[AGUIEvent]:
         self._messages.prompt(fact.request_id, _content(fact.content))

@@ -62,7 +62,7 @@ def read_run_input(body: bytes) -> FrontEndRequest:
     if given.tools:
         names = ", ".join(repr(one.name)[:80] for one in given.tools[:10])
         raise MisuseError(
-            f"the client offers tools of its own: {names}. The agents of this server have all of their tools; "
+            f"the client offers tools of its own: {names}. Only those of the agents can be called; "
             "send `tools` empty"
         )
     answers = tuple(map(_given, given.resume or ()))
@@ -76,13 +76,12 @@ def read_run_input(body: bytes) -> FrontEndRequest:
 def _given(answer: _Resumed) -> GivenAnswer:
     if not answer.interrupt_id.isdecimal():
         raise MisuseError(
-            f"there is no interrupt {answer.interrupt_id!r:.80}; use the id of one that a run ended with"
+            f"there is no interrupt {answer.interrupt_id!r:.80}; use the id of one with which a run ended"
         )
     said = answer.payload or _Answer()
     is_approved = answer.status == "resolved" and said.approved
-    return GivenAnswer(
-        int(answer.interrupt_id), is_approved, said.note, said.arguments, said.values, said.always
-    )
+    seq = int(answer.interrupt_id)
+    return GivenAnswer(seq, is_approved, said.note, said.arguments, said.values, said.always)
 
 
 def _parts(content: str | list[_Part] | dict[str, object] | None) -> list[str | Medium]:

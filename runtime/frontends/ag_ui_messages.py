@@ -7,7 +7,7 @@ AGUIEvent: TypeAlias = dict[str, Any]
 
 
 class Messages:
-    """The messages so far. add: take a prompt, or any event; those that are not about messages change nothing."""
+    """The messages so far."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, dict[str, Any]] = {}

@@ -1,14 +1,14 @@
-"""What a person sees of a session, as facts, without any protocol. `fold.py` makes them of the stream.
+"""The facts that a person sees of a session, without any protocol. `fold.py` makes them of the stream.
 
-Prompted             a prompt for the host
-TextAdded, TextEnded, TextDropped    the text of one reply; dropped: its model call failed, so it never counted
-Thought              the thinking of a reply, whole
-Called, Returned     a tool call, and its one result
-AgentBegan, AgentEnded               the life of a sub-agent
-StateChanged         the shared state, whole
-ApprovalAsked, ApprovalAnswered      a call that waits for a person
-Heard                a message to the running host that reached it
-RunEnded             the outcome of the ask
+Prompted                            a prompt for the host
+TextAdded, TextEnded, TextDropped   the text of one reply; dropped if its model call failed
+Thought                             the thinking of a reply, whole
+Called, Returned                    a tool call, and its one result
+AgentBegan, AgentEnded              the life of a sub-agent
+StateChanged                        the shared state, whole
+ApprovalAsked, ApprovalAnswered     a call that waits for a person
+Heard                               a message to the running host that reached it
+RunEnded                            the outcome of the ask
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,8 @@ class Returned:
 class AgentBegan:
     """A sub-agent begins.
 
-    parent: its address. call: of the parent, by which it delegated. task: its name, or the start of its prompt.
+    parent: its address. call: the call by which the parent delegated. task: its name, or the start of its
+    prompt.
     """
 
     agent: str

@@ -140,6 +140,8 @@ class FactFold:
                 (work.asleep.add if after_ms else work.asleep.discard)(event.sender)
             case ModelReplied():
                 work.asleep.discard(event.recipient)
+            case _:
+                pass
 
     # --- names --------------------------------------------------------------------
 

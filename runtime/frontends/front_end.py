@@ -5,8 +5,8 @@
     answers to approvals                    what has happened since the client looked
     neither: the client comes back          the same
 
-The answer ends with the outcome of the ask, or once the ask waits for people and for nothing else. A client that
-leaves stops nothing.
+The answer ends with the outcome of the ask, or once the ask waits for people and for nothing else. A client
+that leaves stops nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ class GivenAnswer(msgspec.Struct, frozen=True):
 
 
 class FrontEndRequest(msgspec.Struct, frozen=True):
-    """What a client wants of a session.
+    """The wish of a client.
 
     thread: the session's id. run: the client's own id of this request, empty without one.
     request_id: of the ask; a prompt that comes twice is asked once. prompt: None for no new ask.
@@ -188,9 +188,10 @@ async def _events(
 async def past_facts(session: Session) -> AsyncGenerator[Fact, None]:
     """Yield the facts of a session up to its newest event, without text of replies in progress."""
     fold, last = FactFold(), session.seq
-    async with aclosing(session.events()) as events:
+    async with aclosing(session.stream(0)) as items:
         while fold.seq < last:
-            for fact in fold.add(StreamEvent(await anext(events))):
+            item = await anext(items)
+            for fact in fold.add(item) if isinstance(item, StreamEvent) else ():
                 yield fact
 
 

@@ -46,7 +46,7 @@ def from_data_url(url: str, media_type: str) -> Medium:
         return Medium(kind or media_type, data=data)
     if url.startswith(("https://", "http://")):
         return Medium(media_type, url=url)
-    _refuse(f"a file at {url!r:.80}; send it as base64 data, or give an https address")
+    return _refuse(f"a file at {url!r:.80}; send it as base64 data, or give an https address")
 
 
 def _block(medium: Medium) -> dict[str, object]:

@@ -25,6 +25,8 @@ def _shown(block: dict[str, Any]) -> Part:
             return {"type": "file", "mediaType": source["media_type"], "url": url}
         case "url":
             return {"type": "file", "mediaType": f"{block['type']}/*", "url": source["url"]}
+        case _:
+            pass
     text = block.get("text")
     return {"type": "text", "text": text if isinstance(text, str) else msgspec.json.encode(block).decode()}
 
@@ -68,6 +70,8 @@ class UIMessage:
                 self._about_call(chunk)
             case kind if kind.startswith("data-"):
                 self._data(chunk)
+            case _:  # such as `finish-step`
+                pass
 
     def _drop_step(self) -> None:
         while self.parts and self.parts[-1]["type"] != "step-start":
@@ -94,7 +98,7 @@ class UIMessage:
                 part |= {"state": "output-available", "output": chunk["output"]}
             case "tool-output-error":
                 part |= {"state": "output-error", "errorText": chunk["errorText"]}
-            case "tool-output-denied":
+            case _:
                 part["state"] = "output-denied"
 
     def _call_of(self, chunk: Chunk) -> Part:

@@ -4,10 +4,10 @@ Facts of the protocol: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol and the
 
 Rules
   - A turn of the host is a step. The text of a turn that failed goes by `reset-step`.
-  - The calls of the host are `dynamic-tool` parts. Those of sub-agents are shown only if a person is asked about
-    them. A sub-agent is a part `data-agent` that changes while it works; the shared state is the part `data-state`.
-  - Each answer to a client states the seq that it reached in `metadata.callboard.seq`. The client sends it back
-    with an answered approval, so the answer goes on from there.
+  - The calls of the host are `dynamic-tool` parts. Those of sub-agents are shown only if a person is asked
+    about them. A sub-agent is a part `data-agent` that changes while it works, the shared state a `data-state`.
+  - Each answer states the seq that it reached in `metadata.callboard.seq`. The client sends it back with an
+    answered approval, so the next answer goes on from there.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -102,6 +102,7 @@ class _Answer(RunStream):
         self._shown: set[str] = set()
         self._agents: dict[str, Chunk] = {}
         self._step = ""
+        self._is_reset = False
         self._in_step: dict[str, Chunk] = {}
 
     def past(self, fact: Fact) -> None:
@@ -152,12 +153,14 @@ class _Answer(RunStream):
 
     def _enter(self, message: str) -> Iterator[Chunk]:
         """Begin the step of a turn."""
-        if message != self._step:
+        if message == self._step:
+            return
+        if not self._is_reset:
             if self._step:
                 yield {"type": "finish-step"}
-            self._step = message
             self._in_step.clear()
             yield {"type": "start-step"}
+        self._step, self._is_reset = message, False
 
     def _data(self, kind: str, name: str, data: object) -> Iterator[Chunk]:
         chunk = {"type": f"data-{kind}", "id": name, "data": data}
@@ -177,6 +180,7 @@ class _Answer(RunStream):
 
     def _text_dropped(self, fact: TextDropped) -> Iterator[Chunk]:
         if fact.agent == HOST:
+            self._is_reset = True  # the next attempt has this step
             yield {"type": "reset-step"}
             yield from self._in_step.values()
 
