@@ -5,7 +5,7 @@ import json
 import pytest
 
 from callboard.actors.protocol.usage import ZERO
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.watched import ERROR_BYTES_MAX
 from tests.messages_api import Canned, json_answer
 from tests.openai_api import Reply, failed, streamed

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.models.layered.events import Split, data_of, event_of, value_of
+from callboard.runtime.models.layered.dialects import Split, data_of, event_of, value_of
 
 EVENTS = [
     b"data: 1\n\n",

@@ -5,7 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.profiles import Prices, PriceTier
 from callboard.runtime.models.layered.openai import OpenAIModel
-from callboard.runtime.models.layered.prices import known_prices
+from callboard.runtime.models.layered.service import known_prices
 
 
 def test_a_known_price_is_that_of_the_source() -> None:

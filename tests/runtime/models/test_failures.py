@@ -6,7 +6,7 @@ import pytest
 
 from callboard.actors.protocol.failures import is_refused_request
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.runtime.models.service_errors import UNREPORTED, Answered, service_error
+from callboard.runtime.models.failures import UNREPORTED, Answered, service_error
 from tests.error_corpus import ACCOUNT, CASES, FULL, REFUSED, Case
 
 
