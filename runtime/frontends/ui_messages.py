@@ -5,7 +5,7 @@ Facts of the protocol: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol and the
 Rules
   - A turn of the host is a step. The text of a turn that failed goes by `reset-step`.
   - The calls of the host are `dynamic-tool` parts. Those of sub-agents are shown only if a person is asked
-    about them. A sub-agent is a part `data-agent` that changes while it works, the shared state a `data-state`.
+    about them. A sub-agent is a `data-agent` part, which changes while it works; the state is `data-state`.
   - Each answer states the seq that it reached in `metadata.callboard.seq`. The client sends it back with an
     answered approval, so the next answer goes on from there.
 """

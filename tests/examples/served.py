@@ -27,9 +27,10 @@ class Item(NamedTuple):
 class Service:
     """The service of an example, in a folder of its own. Each start is a new process."""
 
-    def __init__(self, folder: Path, example: str = "service") -> None:
+    def __init__(self, folder: Path, example: str = "service", module: str = "app") -> None:
         self.folder = folder
         self.example = example
+        self.module = module
         self._processes = ExitStack()
         self.port = 0
 
@@ -48,7 +49,7 @@ class Service:
         """
         folder = str(ROOT / "examples" / self.example)
         options = ["--app-dir", folder, "--port", str(self.port), "--timeout-graceful-shutdown", str(grace_s)]
-        command = [sys.executable, "-m", "uvicorn", "app:app", *options]
+        command = [sys.executable, "-m", "uvicorn", f"{self.module}:app", *options]
         path = self.folder / "server.txt"
         with path.open("ab") as output:
             begun = output.tell()

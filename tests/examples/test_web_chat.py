@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, needs_browser]
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    with Service(tmp_path, "web_chat") as service:
+    with Service(tmp_path, "web_chat", "chat_app") as service:
         yield service
 
 

@@ -90,6 +90,16 @@ async def answer(
     return [json.loads(frame) for frame in frames if frame != "[DONE]"]
 
 
+def opens(gate: asyncio.Event, word: bytes) -> Callable[[bytes], object]:
+    """Return a reader that opens a gate once it has seen a word."""
+
+    def seen(piece: bytes) -> None:
+        if word in piece:
+            gate.set()
+
+    return seen
+
+
 def agui_body(text: object = "Go", message: str = "m1", run: str = "r", **more: object) -> bytes:
     """Return the body of a run, as `HttpAgent` posts it."""
     messages = [] if text is None else [{"id": message, "role": "user", "content": text}]

@@ -24,6 +24,7 @@ from tests.runtime.frontends.kit import (
     come_back,
     fail,
     host_of,
+    opens,
     resumed,
     say,
     with_session,
@@ -160,7 +161,7 @@ def test_a_text_that_does_not_count_is_taken_back() -> None:
 
     async def body(session: Session) -> None:
         request = AGUI().read(agui_body())
-        events = await answer(AGUI(), session, request, lambda piece: b"Half" in piece and gate.set())
+        events = await answer(AGUI(), session, request, opens(gate, b"Half"))
         check(events)
         (snapshot,) = [one for one in events if one["type"] == "MESSAGES_SNAPSHOT"]
         assert [one["content"] for one in snapshot["messages"]] == ["Go"]

@@ -23,6 +23,7 @@ from tests.runtime.frontends.kit import (
     come_back,
     fail,
     host_of,
+    opens,
     say,
     with_session,
 )
@@ -125,7 +126,7 @@ def test_a_text_that_does_not_count_goes_with_its_step() -> None:
 
     async def body(session: Session) -> None:
         request = FRONT_END.read(chat_body())
-        chunks = await answer(FRONT_END, session, request, lambda piece: b"Half" in piece and gate.set())
+        chunks = await answer(FRONT_END, session, request, opens(gate, b"Half"))
         assert "reset-step" in [chunk["type"] for chunk in chunks]
         assert [part["text"] for part in built(chunks).parts if part["type"] == "text"] == ["A whole text."]
 

@@ -23,10 +23,10 @@ def decide(request: ModelRequest) -> Call | Reply:
     return call("pay", euros=5) if "The offer is" in newest else say("It is done.")
 
 
-class Offline:
+class SlowTypist:
     """A model that types as slowly as a real one."""
 
-    spec = ModelSpec("offline")
+    spec = ModelSpec("slow-typist")
 
     def __init__(self) -> None:
         self._script = ScriptedModel(decide)

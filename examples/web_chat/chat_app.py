@@ -1,7 +1,7 @@
 """A chat in the browser, with the AI SDK: sub-agents at work, approvals, tabs that come back, and restarts.
 
     pip install callboard fastapi uvicorn
-    python examples/web_chat/app.py
+    python examples/web_chat/chat_app.py
 
 Then open http://127.0.0.1:8000. The page needs no build step: page/ai-sdk.js is the client of the SDK.
 """
@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from offline import Offline
+from slow_typist import SlowTypist
 
 from callboard import Agent, Runtime, Session, tool
 from callboard.errors import CallboardError
@@ -43,7 +43,7 @@ def pay(euros: int) -> str:
 
 reader = Agent("reader", instructions="Read the offer, and say what it is.", tools=[offer])
 host = Agent("assistant", instructions="Answer. Pay if you are told to.", agents=[reader], tools=[pay])
-runtime = Runtime("web_chat.db", model=Offline())
+runtime = Runtime("web_chat.db", model=SlowTypist())
 chat = UIMessages()
 
 
