@@ -11,7 +11,8 @@ Rules
   - An agent states a settlement once it has the answer of its model, so only for a call that was made. Its
     message is the one that the supervisor settles by.
   - What one event opens or closes is stored with that event, so that the amounts spent are those of the log.
-  - A fork takes over no reservation of its origin: the calls in flight at its base belong to the origin.
+  - A fork takes over no reservation of its origin: the calls in flight at its base belong to the origin. A
+    request that waits at its base is asked for again, for the fork, with the same need.
 """
 
 from collections.abc import Callable, Iterable
@@ -117,7 +118,6 @@ class BudgetKeys:
 
     def _forked(self, event: Event, changes: list[SpendingChange]) -> None:
         self._open.clear()
-        self._needs.clear()
 
 
 def open_in(session: str, epoch: int, events: Iterable[Event]) -> BudgetKeys:

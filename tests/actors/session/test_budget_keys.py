@@ -71,3 +71,4 @@ def test_a_fork_takes_over_none_of_its_origin() -> None:
     forked = ("client", "supervisor", Forked("s", 3, "", Resumed(2)))
     done = ("host.1", "supervisor", TurnSettled())
     assert changes(WISH, GIVEN, CALL, forked, done) == [ONE]
+    assert changes(WISH, forked, GIVEN) == [ONE]  # asked for again by the fork, with the same need

@@ -153,8 +153,13 @@ def test_a_fork_begins_with_the_amounts_spent_and_its_reused_answers_cost_nothin
         bound = await Budgeting(shared).begin_fork("f", recorded(), "m")
         assert (bound.scopes, shared.begun, shared.spent) == (("t:*=t:a",), [("f", 1, ())], [100])
         assert bound.keys is not None
+        bound.know(logged(FORKED))
         assert (bound.keys.epoch, bound.keys.open) == (1, ())
         assert usage_after(bound.usage, REUSED, SETTLED) == []
+        waits = await Budgeting(Shared()).begin_fork("f", recorded(*CALLED[:3]), "m")
+        assert waits.keys is not None
+        (one,) = waits.keys.take(logged(FORKED, CALLED[3]))
+        assert one == OLD._replace(key=CallKey("f", 1, "host", 1, 1))
         free = await Budgeting(SharedBudgets(None, MemoryLog())).begin_fork("f", recorded(), "m")
         assert (free.scopes, free.keys) == ((), None)
         assert usage_after(free.usage, SETTLED) == [7]  # the call in flight at its base
