@@ -6,6 +6,7 @@ from typing import Final
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.diff import Difference, diff
+from callboard.replay.divergence import ABSENT, ABSENT_TEXT
 from callboard.replay.lineage import billing
 from callboard.replay.reading import Rows, Source, whole
 from callboard.runtime.log.protocol import Segment, Stored
@@ -87,6 +88,8 @@ def _difference(one: Difference) -> list[object]:
 
 def _cut(value: object) -> object:
     """Return a value of a difference; a long text cut, since the event has all of it."""
+    if value is ABSENT:
+        return ABSENT_TEXT
     return value[:_VALUE_CHARS] if isinstance(value, str) else value
 
 
