@@ -16,11 +16,11 @@ from callboard.actors.protocol.messages import Begin, DelegationEnded, TurnReque
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.rules.rights_in_force import profile_of
+from callboard.replay.testing.rules.in_force import profile_of
 
 WHOLE_RULES: Final = {
     "whole-request": "A question with a whole request sends what its program gave: messages, system, tools.",
-    "whole-bounds": "A question with a whole request reserves its new messages, and the reply that it states.",
+    "whole-bounds": "A question with a whole request reserves its new messages and the stated reply.",
 }
 _HEAD: Final = ("system", "tools", "settings")
 
