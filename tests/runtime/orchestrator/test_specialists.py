@@ -143,7 +143,7 @@ def test_a_policy_asks_models_by_name_and_is_bound_by_its_limits() -> None:
     one = Specialist("one", policy=policy, models=(second,), max_iterations=3)
     runtime = Runtime(":memory:")
     outcome = runtime.run_sync(one.make_agent(), SpecialistContext("why?"))
-    assert (outcome.kind, outcome.usage.calls) == ("answered", 3)
+    assert (outcome.kind, outcome.usage.calls) == ("reported", 3)
     assert runtime.run_sync(
         replace(one, max_iterations=2).make_agent(), SpecialistContext("why?")
     ).detail == ("max_iterations")
