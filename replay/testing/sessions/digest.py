@@ -24,7 +24,7 @@ _SEQS: Final = frozenset(
     {
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
-        ("CallModel", "request"), ("Record", "wanted_at"), ("Word", "seq"), ("Unsent", "fresh"),
+        ("CallModel", "request"), ("Wish", "seq"), ("Word", "seq"), ("Unsent", "fresh"),
         ("MakeContext", "request"), ("NextTools", "seq"),
     }
 )  # fmt: skip
@@ -41,7 +41,7 @@ _ORDERED: Final = frozenset(
 _DROPPED: Final = frozenset(
     {
         ("SupervisorState", "next_ticket"), ("SupervisorState", "next_check"),
-        ("SupervisorState", "next_timer"), ("Record", "ticket"), ("Record", "deadline_timer"),
+        ("SupervisorState", "next_timer"), ("Wish", "ticket"), ("Record", "deadline_timer"),
         ("Record", "turn_timer"), ("AskState", "before"), ("AskState", "deadline_timer"),
         ("AskState", "grace_timer"), ("CheckSchema", "check"), ("SchemaChecked", "check"),
         ("SetTimer", "timer"), ("ExtendTimer", "timer"), ("CancelTimer", "timer"), ("TimerFired", "timer"),
