@@ -34,14 +34,14 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
 from callboard.replay.exports.recorded_parts import Place, named
+from callboard.replay.testing.agents.runs import Scenario
+from callboard.replay.testing.agents.scenario_arguments import FaultsLike, faults_of, monitors_of
+from callboard.replay.testing.agents.simulated_ports import checker
 from callboard.replay.testing.sessions import scenario as pure
 from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.testing.runs import Scenario
-from callboard.testing.scenario_arguments import FaultsLike, faults_of, monitors_of
-from callboard.testing.simulated_ports import checker
 
 M = TypeVar("M", bound=Message)
 Value = Mapping[str, Any]

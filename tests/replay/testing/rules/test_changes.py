@@ -3,7 +3,7 @@
 from callboard.actors.protocol.client_messages import resumed_in
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade
-from callboard.replay.testing.rules.changed_agents import ChangedAgents
+from callboard.replay.testing.rules.changes import ChangedAgents
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.scenarios_changed import CHANGED, agents_gone

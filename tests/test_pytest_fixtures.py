@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.usage import Need
+from callboard.pytest_fixtures import load_recording
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of, store
 from callboard.runtime.log.opening import open_log
-from callboard.testing.fixtures import load_recording
-from callboard.testing.storing import recording_of, store
 from tests.golden import golden
 from tests.replay.changed.sessions import record
 from tests.replay.changed.test_following import host, policy

@@ -1,6 +1,14 @@
 # Written by `python -m tools.public_names` from the table beside it; do not edit.
 
+from callboard.pytest_fixtures import Explorer as Explorer
 from callboard.replay.testing import strategies as strategies
+from callboard.replay.testing.agents.recorded_scenario import RecordedScenario as RecordedScenario
+from callboard.replay.testing.agents.runs import BrokenRules as BrokenRules
+from callboard.replay.testing.agents.runs import Exploration as Exploration
+from callboard.replay.testing.agents.runs import Scenario as Scenario
+from callboard.replay.testing.agents.runs import Simulation as Simulation
+from callboard.replay.testing.agents.runs import explore as explore
+from callboard.replay.testing.agents.runs import simulate as simulate
 from callboard.replay.testing.determinism import Nondeterminism as Nondeterminism
 from callboard.replay.testing.explore import Counterexample as Counterexample
 from callboard.replay.testing.input_rules.problems import request_problem as request_problem
@@ -24,14 +32,6 @@ from callboard.replay.testing.sessions.resumes import check_resumes as check_res
 from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
 from callboard.replay.testing.stores.contract import StoreContract as StoreContract
 from callboard.replay.testing.stores.events import StorePlace as StorePlace
-from callboard.testing.fixtures import Explorer as Explorer
-from callboard.testing.recorded_scenario import RecordedScenario as RecordedScenario
-from callboard.testing.runs import BrokenRules as BrokenRules
-from callboard.testing.runs import Exploration as Exploration
-from callboard.testing.runs import Scenario as Scenario
-from callboard.testing.runs import Simulation as Simulation
-from callboard.testing.runs import explore as explore
-from callboard.testing.runs import simulate as simulate
 
 __all__ = [
     "Actor",

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from callboard.replay.recording import Recording, sessions
+from callboard.replay.testing.agents.scenario_arguments import recording_of, store
 from callboard.runtime.log.opening import open_log
-from callboard.testing.storing import recording_of, store
 from tests.golden import golden
 
 

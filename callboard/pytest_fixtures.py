@@ -18,13 +18,13 @@ from callboard.cli.formats import counted
 from callboard.replay.changed.result import ChangedReplay
 from callboard.replay.exports.jsonl import ExportReader, Header
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.runs import Scenario
+from callboard.replay.testing.agents.scenario_arguments import recording_of
+from callboard.replay.testing.agents.subject import Subject, made, protocol_name, run_lines, subject_of
 from callboard.replay.testing.explore import Explored, Plan, explore
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
 from callboard.replay.testing.statistics import Figures, Statistics
-from callboard.testing.runs import Scenario
-from callboard.testing.storing import recording_of
-from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
 
 _RUNS_IN_TIME = 1 << 40
 """Runs of a campaign that is bounded by time alone."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.agents.runs import Scenario
 from callboard.replay.testing.explore import Explored
 from callboard.replay.testing.findings import broken_line, chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of, steps_of
-from callboard.testing.runs import Scenario
 
 Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
 """A maker of worlds, and the rules."""

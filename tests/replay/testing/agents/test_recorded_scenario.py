@@ -18,6 +18,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.errors import NotApproved
 from callboard.replay.exports.recorded_parts import recorded_parts
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.recorded_scenario import next_step
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -27,8 +29,6 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
 from callboard.testing import RecordedScenario
-from callboard.testing.recorded_scenario import next_step
-from callboard.testing.storing import recording_of
 from tests.effort import effort
 from tests.golden import golden
 from tests.replay import stories

@@ -34,6 +34,7 @@ from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.contexts import ContextRequest
+from callboard.replay.testing.agents.remarks import ReadWatch
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check, ProcessTools, Scenario
 from callboard.replay.testing.sessions.scenario import Context as PureContext
@@ -61,7 +62,6 @@ from callboard.runtime.tools.output import ToolOutcome, describe, failed, return
 from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.tool import Tool
 from callboard.runtime.tools.traces import trace_of
-from callboard.testing.read_watch import ReadWatch
 
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 """The replies of the models."""

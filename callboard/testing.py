@@ -37,9 +37,16 @@ _HOMES = {
     "replay.testing.sessions.world": ("SessionWorld",),
     "replay.testing.stores.contract": ("StoreContract",),
     "replay.testing.stores.events": ("StorePlace",),
-    "testing.fixtures": ("Explorer",),
-    "testing.recorded_scenario": ("RecordedScenario",),
-    "testing.runs": ("Exploration", "BrokenRules", "Scenario", "Simulation", "explore", "simulate"),
+    "pytest_fixtures": ("Explorer",),
+    "replay.testing.agents.recorded_scenario": ("RecordedScenario",),
+    "replay.testing.agents.runs": (
+        "Exploration",
+        "BrokenRules",
+        "Scenario",
+        "Simulation",
+        "explore",
+        "simulate",
+    ),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -10,9 +10,9 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.step import Decision, initial, step
 from callboard.actors.supervisor.state import Record, SupervisorState
-from callboard.replay.testing.rules import needs
+from callboard.replay.testing.rules import books
+from callboard.replay.testing.rules.books import SameBooks
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.rules.needs import SameBooks
 from callboard.replay.testing.rules.requests import check_requests
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.campaign import without_faults
@@ -89,7 +89,7 @@ def test_an_amount_that_is_not_in_the_log_is_found_at_the_next_decision(
         return (replace(after, host=change(after.host)) if is_late and after.host else after), posts
 
     assert check_log(LOG, is_at_rest=True, kinds=[SameBooks]) == []
-    monkeypatch.setattr(needs, "step", wrong)
+    monkeypatch.setattr(books, "step", wrong)
     (one,) = check_log(LOG, is_at_rest=True, kinds=[SameBooks])
     assert detail in one.detail
     assert one.seq == next(
@@ -104,5 +104,5 @@ def test_the_records_along_a_path_are_looked_at_once_and_others_are_not() -> Non
             state, _ = step(state, event)
         if state.host is not None and state.host.children.size > 1:
             break
-    addresses = [one.address for one in needs._records_along(state, ["host", "model", "host.2", "host.7"])]
+    addresses = [one.address for one in books._records_along(state, ["host", "model", "host.2", "host.7"])]
     assert addresses == ["host", "host.2"]

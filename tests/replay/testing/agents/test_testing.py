@@ -15,6 +15,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.port_messages import RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.simulated_ports import Approver
 from callboard.replay.testing.schedule import BadSchedule
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.protocol import ModelAnswer
@@ -33,7 +34,6 @@ from callboard.testing import (
     simulate,
     sometimes,
 )
-from callboard.testing.simulated_ports import Approver
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 RAN: list[str] = []
@@ -474,7 +474,7 @@ def test_a_fake_that_raises_leaves_its_traceback_in_the_log() -> None:
     ).world.of(ToolReturned)
     assert f", line {fake.__code__.co_firstlineno + 1}, in fake" in returned.trace
     assert "test_testing.py" in returned.trace
-    assert "callboard/testing" not in returned.trace
+    assert "replay/testing" not in returned.trace
 
 
 # --- the face -------------------------------------------------------------------------

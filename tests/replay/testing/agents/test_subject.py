@@ -3,6 +3,8 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.agents.runs import Scenario
+from callboard.replay.testing.agents.subject import Parts, made, protocol_name, run_lines, subject_of
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.schedule import Schedule
@@ -12,8 +14,6 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.tools.tool import tool
-from callboard.testing.runs import Scenario
-from callboard.testing.subject import Parts, made, protocol_name, run_lines, subject_of
 from tests.replay.testing.programs import collector
 
 

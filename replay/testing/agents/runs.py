@@ -25,6 +25,17 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.remarks import ReadsOnly, ReadWatch, remarks_on
+from callboard.replay.testing.agents.repeating import repeating
+from callboard.replay.testing.agents.scenario_arguments import (
+    FaultsLike,
+    asks_of,
+    faults_of,
+    monitors_of,
+    recording_of,
+    store,
+)
+from callboard.replay.testing.agents.simulated_ports import Approver, Fakes, Script, scenario_of, setup_of
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import broken_line, chart, no_command
@@ -43,12 +54,6 @@ from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.testing.read_watch import ReadsOnly, ReadWatch
-from callboard.testing.remarks import remarks_on
-from callboard.testing.repeating import repeating
-from callboard.testing.scenario_arguments import FaultsLike, asks_of, faults_of, monitors_of
-from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of, setup_of
-from callboard.testing.storing import recording_of, store
 
 SESSION = "simulated"
 
