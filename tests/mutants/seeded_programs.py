@@ -26,7 +26,7 @@ STEPS: Final = (
         "answers-heard-twice",
         "Answers stay with the agent after the step that had them, and go with the next one too.",
         "agent.open_calls",
-        "    return replace(calls, answers=NO_CALLS.answers) if calls.open.size else NO_CALLS\n",
+        "    return replace(calls, answers=NOTHING_UNHEARD) if calls.open.size else NO_CALLS\n",
         "    return calls if calls.open.size else NO_CALLS\n",
     ),
     Mutant(
@@ -40,7 +40,7 @@ STEPS: Final = (
         "answers-not-named",
         "A step does not name the events that brought its answers.",
         "agent.program",
-        "sum(map(len, blocks)), others=seqs)",
+        "sum(map(len, blocks)), names=seqs)",
         "sum(map(len, blocks)))",
     ),
     Mutant(
