@@ -44,6 +44,7 @@ FOLLOWED = [
             "change-a-program",
             "context",
             "streaming",
+            "front-ends",
             "look-back",
             "diagnose",
             "replay-changes",

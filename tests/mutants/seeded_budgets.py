@@ -135,4 +135,18 @@ HOOK: Final = (
         "go_on(work, agent, wish, agent.reserved, is_budgeted=is_budgeted)",
         "go_on(work, agent, wish, agent.reserved, is_budgeted=agent.is_budgeted)",
     ),
+    Mutant(
+        "not-made-is-settled",
+        "An agent that is stopped before its call is made settles it.",
+        "agent.turns",
+        "calls, stopped = state.calls, Stopped(state.owed)",
+        "calls, stopped = state.calls, Stopped(state.owed or Settled())",
+    ),
+    Mutant(
+        "unstated-not-settled",
+        "A reservation whose agent ends without stating its settlement stays.",
+        "supervisor.turns",
+        "    if record.is_budgeted and not is_stated:\n",
+        "    if False:\n",
+    ),
 )

@@ -46,7 +46,7 @@ from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.sessions.monitors import NOTHING_LEFT, breaches_of, session_monitors
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor, Violation, steps_of
-from callboard.replay.verification import Verification
+from callboard.replay.verify import Verification
 from callboard.runtime.agent import Agent, limits_of, roster
 from callboard.runtime.files.files import Files
 from callboard.runtime.log.opening import open_log

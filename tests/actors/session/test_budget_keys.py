@@ -49,9 +49,8 @@ def test_the_settlement_of_its_agent_closes_a_call_with_its_usage_in_tokens_and_
     assert changes(WISH, GIVEN, CALL, wants)[1:] == [Settlement(ONE, Need(100, 7))]
 
 
-def test_no_message_of_another_agent_or_before_the_call_closes_it() -> None:
-    other, early = ("host", "supervisor", TurnSettled()), ("host.1", "supervisor", TurnSettled())
-    assert changes(WISH, GIVEN, early, CALL, other) == [ONE]
+def test_no_message_of_another_agent_closes_it() -> None:
+    assert changes(WISH, GIVEN, CALL, ("host", "supervisor", TurnSettled())) == [ONE]
 
 
 def test_a_message_without_a_settlement_leaves_it_to_the_supervisor() -> None:
@@ -72,3 +71,4 @@ def test_a_fork_takes_over_none_of_its_origin() -> None:
     forked = ("client", "supervisor", Forked("s", 3, "", Resumed(2)))
     done = ("host.1", "supervisor", TurnSettled())
     assert changes(WISH, GIVEN, CALL, forked, done) == [ONE]
+    assert changes(WISH, forked, GIVEN) == [ONE]  # asked for again by the fork, with the same need
