@@ -17,6 +17,7 @@ The usage of sessions in a SQLite log: a row for each session, UTC day, model an
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -47,9 +48,10 @@ from callboard.runtime.log.spending import (
 _FIGURES: Final = Usage.__struct_fields__
 _VALUES: Final = ", ".join(f"json_extract(u.value, '$[{at}]')" for at in range(4 + len(_FIGURES)))
 _SUMS: Final = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
-# {0}: `:` or `NEW.`, before the name of the JSON list.
+# {0}: `:` or `NEW.`, before the name of the JSON list. The subquery: as `ONCE` of `batch`.
 ADD: Final = (
-    f"INSERT INTO usage SELECT {_VALUES} FROM json_each({{0}}usage) AS u WHERE true "
+    f"INSERT INTO usage SELECT {_VALUES} "
+    "FROM (SELECT value FROM json_each({0}usage) LIMIT -1 OFFSET 0) AS u WHERE true "
     f"ON CONFLICT(session, day, model, profile) DO UPDATE SET {_SUMS}"
 )
 _ROWS: Final = (
@@ -114,7 +116,7 @@ def _row(row: tuple[Any, ...]) -> UsageRow:
         if any(type(one) is not int or one < 0 for one in row[5:]):
             raise ValueError
         return UsageRow(session, day, model, profile, Usage(*row[5:]))
-    except (UnicodeDecodeError, TypeError, ValueError):
+    except ValueError:
         raise CorruptLog(
             f"the usage of session number {row[1]} is damaged; delete its rows from the table `usage`, and "
             "fill it again with `callboard usage --fill`"
@@ -200,7 +202,7 @@ class SpendingTables:
 
     def charge_all(self, session_id: str, at_ms: int) -> None:
         """Charge all open reservations of a session that is deleted."""
-        self.hand_over(session_id, 1 << 62, (), (), at_ms)
+        self.hand_over(session_id, sys.maxsize, (), (), at_ms)
 
     # --- reading --------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ class SpendingTables:
             query += " WHERE scope IN (SELECT value FROM json_each(?))"
             bounds = (_encode([self._stored(scope) for scope in scopes]).decode(),)
         rows = self._connection.execute(query, bounds).fetchall()
-        spent = tuple(sorted((self._spent(*row) for row in rows), key=lambda one: one[:2]))
+        spent = tuple(sorted(self._spent(*row) for row in rows))  # no two are of one scope and period
         reserved = tuple(self._open())
         return Spending(spent, reserved if scopes is None else tuple(in_scopes(reserved, scopes)))
 
@@ -231,7 +233,7 @@ class SpendingTables:
                 shown = self._cipher.open(("budget", shown), bytes.fromhex(str(name, "ascii"))).decode()
             amount = _amount(tokens, micro)
             return Spent(shown, str(period, "ascii"), amount)
-        except (Unopenable, UnicodeDecodeError, TypeError, ValueError):
+        except (Unopenable, ValueError):
             raise CorruptLog(
                 f"the row of a budget is damaged (scope {scope!r:.80}, period {period!r:.20}); restore a "
                 "copy of the log, or delete the row: the budget then begins its period again"
@@ -244,7 +246,7 @@ class SpendingTables:
                 held = self._cipher.open(("reservation", key.session), bytes.fromhex(str(held, "ascii")))
             tokens, micro, spans = _held(held)
             return Reservation(key, _amount(tokens, micro), spans)
-        except (Unopenable, UnicodeDecodeError, TypeError, ValueError, msgspec.DecodeError):
+        except (Unopenable, ValueError):  # as of msgspec, too
             raise CorruptLog(
                 f"the row of a reservation is damaged (call {call!r:.200}); restore a copy of the log, or "
                 "delete the row: its call is then charged to no budget"

@@ -11,7 +11,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DeciderFailed, Delegate, Stop, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import Usage
-from callboard.actors.supervisor.admission import is_waited_for
+from callboard.actors.supervisor.line import is_waited_for
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SessionHarness
@@ -186,8 +186,12 @@ def in_line(head: SessionHarness) -> dict[int, str]:
     return dict(places)
 
 
+def ticket_of(record: Record) -> int:
+    return record.wanted.ticket if record.wanted is not None else 0
+
+
 def check_line(head: SessionHarness, slots: int) -> None:
-    waiting = {record.ticket: record.address for record in records(head) if record.ticket}
+    waiting = {ticket: record.address for record in records(head) if (ticket := ticket_of(record))}
     assert in_line(head) == waiting
     assert not head.state.queue.size or head.state.in_flight == slots, "somebody could be looked at"
     for record in records(head):
@@ -199,7 +203,7 @@ def _is_held_up_above(head: SessionHarness, scope: Record) -> bool:
     """Return True if an earlier request of this scope waits further up, which later ones do not pass."""
     first = scope.waiting.first()
     assert first is not None
-    earlier = [record for record in records(head) if 0 < record.ticket < first[0]]
+    earlier = [record for record in records(head) if 0 < ticket_of(record) < first[0]]
     return any(record.address.startswith(scope.address + ".") for record in earlier)
 
 
