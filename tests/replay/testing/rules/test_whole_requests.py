@@ -27,7 +27,7 @@ def changed(log: list[Event], change: Callable[[Any], Any]) -> list[Event]:
     found = []
     for event in log:
         body = change(event.body)
-        found += [] if body is None else [event if body is event.body else event._replace(body=body)]
+        found += [] if body is None else [event if body is event.body else replace(event, body=body)]
     return found
 
 
