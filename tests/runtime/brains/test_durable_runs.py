@@ -75,7 +75,7 @@ def test_wrong_arguments_are_told_to_the_model_and_call_no_tool() -> None:
 
 
 def test_parallel_tools_of_equal_arguments_have_the_same_ends_in_each_execution() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="parallel")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="parallel")
 
     @agent.tool_plain
     async def look(at: int) -> str:
@@ -94,10 +94,10 @@ def test_parallel_tools_of_equal_arguments_have_the_same_ends_in_each_execution(
 
 
 def test_a_run_has_the_same_ids_and_times_in_each_execution() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="named")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="named")
 
     @agent.instructions
-    def told(ctx: RunContext[None]) -> str:
+    def told(ctx: RunContext[Any]) -> str:
         return f"Run {ctx.run_id} of {ctx.conversation_id}."
 
     @agent.tool_plain
@@ -113,7 +113,7 @@ def test_a_run_has_the_same_ids_and_times_in_each_execution() -> None:
 
 
 def test_a_tool_that_returns_a_model_or_bytes_answers_with_their_json() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="typed")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="typed")
 
     @agent.tool_plain
     def look() -> Verdict:
@@ -129,13 +129,13 @@ def test_a_tool_that_returns_a_model_or_bytes_answers_with_their_json() -> None:
 
 @pytest.mark.parametrize("where", ["toolset", "wrapped"])
 def test_toolsets_whose_functions_are_not_known_are_refused_by_name(where: str) -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(
         name="dynamic", toolsets=[FunctionToolset().prefixed("p")] if where == "wrapped" else []
     )
     if where == "toolset":
 
         @agent.toolset
-        def later(ctx: RunContext[None]) -> Any:
+        def later(ctx: RunContext[Any]) -> Any:
             return FunctionToolset()
 
     with pytest.raises(InvalidAgent, match="is no list of functions, so its calls cannot be recorded"):
@@ -152,7 +152,7 @@ def test_images_of_a_prompt_and_a_changed_reply_go_to_the_model() -> None:
             for one in messages
         ]
 
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="seer", capabilities=[ProcessHistory(blur)])
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="seer", capabilities=[ProcessHistory(blur)])
 
     @agent.tool_plain
     def look() -> str:
@@ -179,7 +179,7 @@ class Plan(BaseModel):
 
 
 def test_a_validator_that_raises_ends_the_brain_with_its_own_line() -> None:
-    agent: FrameworkAgent[None, Plan] = FrameworkAgent(name="broken", output_type=Plan)
+    agent: FrameworkAgent[Any, Plan] = FrameworkAgent(name="broken", output_type=Plan)
 
     @agent.output_validator
     def check(plan: Plan) -> Plan:

@@ -1,5 +1,6 @@
 """The functions that make brains: what they want to be installed, and what they take."""
 
+import importlib
 import importlib.metadata
 from typing import Any
 
@@ -8,7 +9,6 @@ from pydantic_ai import Agent as FrameworkAgent
 
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
 from callboard.brains import UntestedFramework, pydantic_ai_agent
-from callboard.runtime.brains import frameworks
 from tests.runtime.brains.agents import expert
 
 
@@ -16,7 +16,7 @@ def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch: pytest.M
     def missing(name: str, *rest: Any) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(frameworks.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(MissingExtra, match=r"pip install 'callboard\[pydantic-ai\]'"):
         pydantic_ai_agent(expert())
 

@@ -37,7 +37,7 @@ def test_it_answers_an_agent_with_its_tools_its_settings_and_its_usage() -> None
         seen.append(info)
         turns.append([[part.part_kind for part in one.parts] for one in messages])
         if len(messages) == 1:
-            parts = [ThinkingPart("hm", signature="s"), ToolCallPart("look", {"at": "x"}, "c1")]
+            parts: list[Any] = [ThinkingPart("hm", signature="s"), ToolCallPart("look", {"at": "x"}, "c1")]
             return ModelResponse(parts=parts, usage=USED)
         return ModelResponse(parts=[TextPart("done")], usage=USED)
 
