@@ -15,6 +15,7 @@ from callboard.lazy_names import Homes
 THEMES: Final = (
     "brains",
     "errors",
+    "frontends",
     "log",
     "memory",
     "messages",

@@ -47,6 +47,7 @@ from callboard.actors.agent.failed_calls import UNUSABLE, take_failure, take_unu
 from callboard.actors.agent.fallback import first_of
 from callboard.actors.agent.handed_history import begin_history, with_media
 from callboard.actors.agent.input_bound import after_reply, begin_bound
+from callboard.actors.agent.open_calls import without_answers
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.program import on_woken, take_step
 from callboard.actors.agent.program_state import program_of
@@ -88,14 +89,14 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    prefix, carry = prefix_for(begin), state.carry
+    prefix = prefix_for(begin)
     model, fallback = first_of(model_of(begin))
     before = state
     state = with_model(state, model)
     if fallback is not state.fallback:
         state = replace(state, fallback=fallback)
     if begin.history:
-        state, carry = begin_history(state, begin, prefix)
+        state = begin_history(state, begin, prefix)
     state = begin_with(state, prefix)
     state = begin_bound(before, state)
     if begin.history:
@@ -111,7 +112,6 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         has_spoken=False,
         is_accepted=False,
-        carry=(),
         program=program_of(begin, prefix.profile),
         background=begun(state.background),
         permissions=begin.permissions,
@@ -120,7 +120,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     )
     if begin.asked is not None:
         return ask_whole(state, seq, begin.asked)
-    return ask_new_turn(state, None, carry, prompt=prompt_of(begin), begun=(seq,))
+    return ask_new_turn(state, prompt=prompt_of(begin), begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -212,6 +212,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
+    if state.program is not None and state.phase != "stopping":  # its conversation does not go on
+        state = replace(state, calls=without_answers(state.calls))
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
     if may_be_out and state.attempt == 1 and not is_model_out:
         state = take_back(state)

@@ -4,29 +4,49 @@ They are counted against a limit. The first ones are there before the rest is re
 case that the library cannot read it, and the rest can be read after it gave up: then the answer has come
 whole, and its usage is known.
 
-The failure of a call whose answer has come and cannot be read.
+The bytes of an answer without their compression, while the event loop goes on.
 
-    the answer                                         another attempt          charge
-    came whole, with status 200                        unless the same came     its usage; nothing, if it
-                                                       twice                    reports none
-    is a page                                          by the schedule          the same
-    broke off, or its rest did not come                by the schedule          unknown: the reservation
-
-The digest in the failure tells the agent whether the same came twice. A page has none: a proxy shows one
-while its service is starting.
+A compressed body can be a thousand times as large as it was on its way. A body of several layers could be so
+at each of them, also where nothing is left of it at the end that could be counted: it is refused.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from typing import Final
 
 import httpx2
 
-from callboard.runtime.models.answer_bodies import Form, form_of, start_of
-from callboard.runtime.models.failures import CallFailed, garbage_answer, network_failure, unconnected
-from callboard.runtime.unpacking import unpacked
+from callboard.runtime.models.answer_bodies import (
+    Form,
+    form_of,
+    start_of,
+)
+from callboard.runtime.models.failures import (
+    CallFailed,
+    garbage_answer,
+    network_failure,
+    unconnected,
+)
+
+STEP_BYTES: Final = 2**20  # that are unpacked before other tasks run
+
+
+async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes of a body. Raises DecodingError for a body of several layers, or a broken one."""
+    stated: str = response.headers.get("content-encoding", "")
+    layers = [layer for layer in stated.lower().split(",") if layer.strip() not in ("", "identity")]
+    if len(layers) > 1:
+        raise httpx2.DecodingError(f"the body is compressed {len(layers)} times", request=response.request)
+    size = 0
+    async for piece in response.aiter_bytes():
+        yield piece
+        size += len(piece)
+        if size >= STEP_BYTES:
+            size = 0
+            await asyncio.sleep(0)
+
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20  # a larger answer is garbage
 ERROR_BYTES_MAX: Final = 2**20

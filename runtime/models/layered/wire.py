@@ -15,9 +15,15 @@ import httpx2
 import msgspec
 
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.answer_bodies import documents_of, error_in, start_of
-from callboard.runtime.models.failures import CallFailed, network_failure, unconnected
+from callboard.runtime.models.failures import (
+    Answered,
+    CallFailed,
+    network_failure,
+    service_error,
+    unconnected,
+)
+from callboard.runtime.models.finishes import unreadable
 from callboard.runtime.models.layered.bodies import (
     NOTHING_NEW,
     New,
@@ -30,8 +36,7 @@ from callboard.runtime.models.layered.bodies import (
 from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.mending import joined_answer, mended
 from callboard.runtime.models.protocol import OnText
-from callboard.runtime.models.service_errors import Answered, service_error
-from callboard.runtime.models.unreadable import unreadable
+from callboard.runtime.models.translator import endpoint_of
 from callboard.runtime.models.watched import Watched, watch
 
 _SHOWN_CHARS: Final = 200

@@ -9,7 +9,7 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.runtime.models.error_documents import squeezed
+from callboard.runtime.models.answer_bodies import squeezed
 from callboard.runtime.models.finishes import (
     ERRORS,
     STOP_REASONS,
