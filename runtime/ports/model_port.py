@@ -100,7 +100,7 @@ class ModelPort:
         assert isinstance(grant, CallModel)
         state = self._board.core.states[grant.agent]
         assert isinstance(state, AgentState)
-        asked = request_of(state)
+        asked = request_of(state, self._board.core.states.__getitem__)
         asked.deps = self._board.deps.current
         asked.session_id = self._board.session_id
         asked.seq = request.seq

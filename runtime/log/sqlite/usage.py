@@ -85,7 +85,7 @@ def _row(row: tuple[Any, ...]) -> UsageRow:
         if any(type(one) is not int or one < 0 for one in row[5:]):
             raise ValueError
         return UsageRow(session, day, model, profile, Usage(*row[5:]))
-    except (UnicodeDecodeError, TypeError, ValueError):
+    except ValueError:
         raise CorruptLog(
             f"the usage of session number {row[1]} is damaged; delete its rows from the table `usage`, and "
             "fill it again with `callboard usage --fill`"
