@@ -18,9 +18,9 @@ from callboard.replay.exports.jsonl import ExportReader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.formats import counted
 from callboard.replay.reading import Source
-from callboard.runtime.log.forks import parents_first
 from callboard.runtime.log.protocol import EventLog, LogReader
 from callboard.runtime.log.reading import file_of
+from callboard.runtime.log.session_rows import parents_first
 
 
 @click.command("export")

@@ -18,10 +18,9 @@ from callboard.replay.formats import counted
 from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
-from callboard.runtime.log import forks as trees
-from callboard.runtime.log.forks import ForksChoice
-from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES
+from callboard.runtime.log import session_rows as trees
+from callboard.runtime.log.opening import cut, erase
+from callboard.runtime.log.session_rows import STATUSES, ForksChoice
 from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
 
