@@ -20,6 +20,7 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import BUDGETS, CAPACITY, HOST, MODEL, depth_of
+from callboard.actors.protocol.compaction_messages import SummaryRefused
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.messages import TurnRequested, TurnSettled
@@ -43,7 +44,7 @@ from callboard.actors.supervisor.admission import (
 )
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
 from callboard.actors.supervisor.latching import Left, latch
-from callboard.actors.supervisor.reserve import NO_RESERVE
+from callboard.actors.supervisor.reserve import NO_RESERVE, add
 from callboard.actors.supervisor.reserving import at_new_turn
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.telling import hear
@@ -64,9 +65,13 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         work.put_record(record)
     # An end that crossed the parent's last request is heard by this one, and only its part is kept by now.
     is_keeping = record.turn_children or record.ended.size or record.kept is not NO_RESERVE
+    is_keeping = is_keeping and not request.purpose  # the turn that was kept for is still to come
     if is_keeping and request.attempt == 1 and not record.profile.is_eager:
         ancestry = _with_kept(work, ancestry, at_new_turn(record, request))
         record = ancestry[-1]
+    if request.summary is not NOTHING:
+        record = ancestry[-1] = _with_summary(ancestry, request)
+        work.put_record(record)
     if request.is_unbounded and (work.state.scopes or budgets.is_limited(ancestry)):
         _refuse_unbounded(work, record, request)
     elif request.after_ms:
@@ -88,6 +93,17 @@ def _with_kept(work: UnitOfWork, ancestry: list[Record], record: Record) -> list
     work.put_record(record)
     wake_along(work, ancestry)
     return work.ancestry(record.address) or ancestry
+
+
+def _with_summary(ancestry: list[Record], request: TurnRequested) -> Record:
+    """Keep the need of a summary beside a turn, if both fit. Return the agent's record."""
+    record = ancestry[-1]
+    if (
+        not budgets.is_limited(ancestry)
+        or budgets.fits(ancestry, add(request.need, request.summary))[0] == "never"
+    ):
+        return record  # the turn comes first
+    return replace(record, kept=record.kept.plus("summary", request.summary))
 
 
 def keep_turn(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
@@ -273,8 +289,19 @@ def _release(work: UnitOfWork, ancestry: list[Record], agent: Record, need: Need
     work.in_flight -= 1
 
 
+def _refuse_summary(work: UnitOfWork, record: Record, wanted: TurnRequested, why: str) -> None:
+    """Let an agent go on without a summary."""
+    cleared = replace(record, wanted=None, wanted_at=0, ticket=0, parked="", turn_timer=0)
+    work.put_record(cleared)
+    work.posts.append(Post(record.address, SummaryRefused(wanted.turn, why)))
+
+
 def _refuse(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, where: str) -> None:
     address = ancestry[-1].address
+    if wanted.purpose:
+        why = budgets.shortage(ancestry, wanted.need, depth_of(where), work.state.rules)
+        _refuse_summary(work, ancestry[-1], wanted, why)
+        return
     if wanted.otherwise == "answered":
         end_answered(work, ancestry[-1])
         return
@@ -290,6 +317,10 @@ def _refuse_above(
 ) -> None:
     """End an agent whose call a budget above the session refuses."""
     address = ancestry[-1].address
+    if wanted.purpose:
+        record = work.record(address) or ancestry[-1]
+        _refuse_summary(work, record, wanted, budgets.shortage_above(wanted.need, given))
+        return
     if wanted.otherwise == "answered":
         end_answered(work, ancestry[-1])
         return
@@ -306,6 +337,9 @@ def _refuse_unbounded(work: UnitOfWork, record: Record, wanted: TurnRequested) -
         return
     model = wanted.model or record.model.name
     why = f"an image or a file is named by its address or id, and {model} states no most tokens of one"
+    if wanted.purpose:
+        _refuse_summary(work, record, wanted, why)
+        return
     end_agent(work, record.address, "budget", f"its next turn has no upper bound: {why}")
 
 

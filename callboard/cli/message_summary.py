@@ -9,6 +9,7 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
@@ -69,10 +70,19 @@ def _names(model: ModelSpec) -> str:
 def _turn_requested(body: m.TurnRequested) -> str:
     wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
     asked = f" of {body.model}" if body.model else ""
+    asked += " for a summary" if body.purpose else ""
     repaired = f", replies repaired at level {body.repair.level}" if body.repair else ""
     return (
         f"turn {body.turn}, attempt {body.attempt}{asked}, "
         f"needs at most {tokens(body.need.tokens)} tokens{wait}{repaired}"
+    )
+
+
+def _compacted(body: Compacted) -> str:
+    how = f"{counted(body.results, 'result')} cleared" if body.by == "clear" else f"summary {body.summary}"
+    return (
+        f"{how} in place of {counted(body.upto, 'message')}, {body.kept} kept, "
+        f"at most {tokens(body.after)} tokens after {tokens(body.before)}"
     )
 
 
@@ -177,6 +187,10 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     c.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
     c.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
     m.ToolsGiven: lambda it: _tool_names(it.tools),
+    Compacted: _compacted,
+    SummaryRefused: lambda it: (
+        f"turn {it.turn}: results are cleared, and nothing is summarised: {it.detail}"
+    ),
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",
     m.Delegate: lambda it: (

@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     budgets,
     caps,
     changed_agents,
+    compactions,
     ends,
     isolation,
     latches,
@@ -118,6 +119,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     latches.Latched,
     latches.QuestionLimit,
     repeated_requests.RepairLevels,
+    compactions.Compactions,
 )
 """All that a log alone can show."""
 

@@ -143,7 +143,7 @@ class Needs(Invariant):
         who, life = event.sender, self.facts.lives.get(event.sender)
         if life is None or life.is_program:
             return
-        model = life.begin.model.spec_named(body.model)
+        model = life.asked(body)
         if body.model not in ("", model.name):
             self.broken(event.seq, f"{who} asks {body.model}, which is none of its models")
         known = body.need.tokens - model.max_tokens
@@ -226,4 +226,4 @@ class Places(Invariant):
         life, wish = self.facts.lives.get(who), self._wishes.get(who)
         if life is None:
             return ""
-        return life.begin.model.spec_named(wish.model if wish else "").name
+        return life.begin.model.name if wish is None else life.asked(wish).name

@@ -29,6 +29,7 @@ from callboard.runtime.models.layered.prices import known_prices, names_of
 from callboard.runtime.models.layered.service import ADAPTER, Service
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import Translator, unsayable
+from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class LayeredModel:
         image_tokens: int | None = None,
         file_tokens: int = 0,
         context: int = 0,
+        context_tokens: int | None = None,
     ) -> None:
         url = checked_url(base_url or os.environ.get(service.url_variable) or service.base_url)
         if max_tokens < 1:
@@ -101,6 +103,7 @@ class LayeredModel:
             checks_usage=True,
             image_tokens=image_tokens_of(service.provider, name) if image_tokens is None else image_tokens,
             file_tokens=file_tokens,
+            context_tokens=(context or window_of(name)) if context_tokens is None else context_tokens,
         )
         if prices is not None:
             found = known_prices(service.prices_as, name) if prices == "known" else prices
