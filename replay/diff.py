@@ -24,8 +24,7 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
-from callboard.replay.diff_values import LONG_CHARS, compared, shortened
-from callboard.replay.divergence import first_difference
+from callboard.replay.divergence import LONG_CHARS, compared, first_difference, shortened
 from callboard.replay.reading import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 

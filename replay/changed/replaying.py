@@ -13,9 +13,8 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
-from callboard.replay.changed.agents_now import AgentsNow
 from callboard.replay.changed.following import Following
-from callboard.replay.changed.result import ChangedReplay, RequestDifference
+from callboard.replay.changed.result import AgentsNow, ChangedReplay, RequestDifference
 from callboard.replay.diff import profile_lines
 
 

@@ -8,7 +8,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.diff_values import FOREIGN, LONG_CHARS, shortened
+from callboard.replay.divergence import FOREIGN, LONG_CHARS, shortened
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader

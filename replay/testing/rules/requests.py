@@ -43,22 +43,22 @@ from callboard.replay.testing.rules.beginnings import (
     why_other_system,
     why_small_need,
 )
+from callboard.replay.testing.rules.books import LATER_RULES, Counted
 from callboard.replay.testing.rules.compactions import (
     COMPACTION_RULES,
     cleared_base,
     summary_base,
     why_other_summary,
 )
-from callboard.replay.testing.rules.needs import LATER_RULES, Counted
-from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
-from callboard.replay.testing.rules.rights_in_force import profile_of
-from callboard.replay.testing.rules.task_waits import Waited
-from callboard.replay.testing.rules.tools_in_force import (
+from callboard.replay.testing.rules.in_force import (
     ToolsInForce,
     not_about_tools,
     offered,
+    profile_of,
     why_other_tools,
 )
+from callboard.replay.testing.rules.model_choice import ORIGIN_RULES, SentByOrigin
+from callboard.replay.testing.rules.task_waits import Waited
 
 REQUEST_RULES: Final = {
     "append-only": "A request begins with its agent's previous one, byte for byte, or says that it does not.",

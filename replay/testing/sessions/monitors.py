@@ -15,15 +15,16 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
-from callboard.replay.testing.rules.shared_state import FOLD, states_at
+from callboard.replay.testing.rules.tool_results import FOLD, states_at
 from callboard.replay.testing.sessions.call_rules import (
+    FROM_LOG,
     has_kept_call,
     is_badly_detached,
     is_badly_resumed,
+    other_context,
     wrong_effect,
 )
 from callboard.replay.testing.sessions.conserved import Sums, other_side
-from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.scripted_session import is_closed
