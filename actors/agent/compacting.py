@@ -32,7 +32,7 @@ from callboard.actors.agent.state import (
     with_repair,
 )
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.blocks import content_of, kind_of
+from callboard.actors.protocol.blocks import content_of
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.compaction_texts import request_for_summary
 from callboard.actors.protocol.conversation import blocks_of, rolled, text_block, user_message
@@ -126,7 +126,7 @@ def _shorten(state: AgentState, settled: Settled | None, pending: Pending, need:
         return announce(state, settled, pending, shorter)
     stalls = compaction.stalls + 1
     if is_refused or (stalls >= _STALLS_MAX and need > state.model.context_tokens):
-        return with_carry(state, pending), _why_full(state, need)
+        return with_unsent(state, pending), _why_full(state, need)
     again_at = need + part_of(state)
     return replace(state, compaction=replace(compaction, stalls=stalls, again_at=again_at)), None
 
@@ -142,13 +142,15 @@ def _why_full(state: AgentState, need: int) -> str:
     )
 
 
-def with_carry(state: AgentState, pending: Pending) -> AgentState:
-    """Return the state of an agent that ends before its message is sent: the next ask begins with it."""
-    carry = pending.results
-    if pending.refused != NULL:
-        blocks = blocks_of(content_of(pending.refused))
-        carry = tuple(one for one in blocks if not pending.has_prompt or kind_of(one) == "tool_result")
-    return replace(state, carry=state.carry + carry, fresh=state.fresh + pending.seqs)
+def with_unsent(state: AgentState, pending: Pending) -> AgentState:
+    """Return the state of an agent that ends while its message waits: the next ask begins with its results.
+
+    A message that was refused has been sent, so it stays in the conversation.
+    """
+    said = pending.refused
+    if said == NULL:
+        return replace(state, carry=state.carry + pending.results, fresh=state.fresh + pending.seqs)
+    return replace(state, history=state.history.append(said), context_tokens=state.context_tokens + len(said))
 
 
 def announce(
@@ -301,5 +303,5 @@ def given_up(state: AgentState) -> AgentState:
     pending = compaction_of(state).pending
     if pending is None:
         return state
-    state = with_carry(restored(state), pending)
+    state = with_unsent(restored(state), pending)
     return replace(state, compaction=replace(compaction_of(state), pending=None, ready=None))

@@ -98,10 +98,8 @@ def _with_kept(work: UnitOfWork, ancestry: list[Record], record: Record) -> list
 def _with_summary(ancestry: list[Record], request: TurnRequested) -> Record:
     """Keep the need of a summary beside a turn, if both fit. Return the agent's record."""
     record = ancestry[-1]
-    if (
-        not budgets.is_limited(ancestry)
-        or budgets.fits(ancestry, add(request.need, request.summary))[0] == "never"
-    ):
+    both = add(request.need, request.summary)
+    if not budgets.is_limited(ancestry) or budgets.fits(ancestry, both)[0] == "never":
         return record  # the turn comes first
     return replace(record, kept=record.kept.plus("summary", request.summary))
 

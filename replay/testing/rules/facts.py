@@ -149,6 +149,10 @@ class Facts(msgspec.Struct, eq=False):
         own = life.profile.default_model if own is not None and own.is_program else own
         return self.model_below(parent_of(who)) if own is None else own
 
+    def is_summary(self, event: Event, reply: ModelReplied) -> bool:
+        """Return whether an answer is one to a request for a summary, whose calls never run."""
+        return (event.recipient, reply.turn) in self.summaries
+
     def is_implicit(self, call: Call) -> bool:
         """Return whether a delegation is a program's question to a model."""
         delegate = self.delegates.get(call)

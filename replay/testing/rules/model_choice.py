@@ -90,20 +90,20 @@ class Fallbacks(Invariant):
     def on_ModelReplied(self, event: Event, reply: ModelReplied) -> None:
         """Record the model that has answered, or failed."""
         models = self._of.get(event.recipient)
-        if models is None or reply.status in CUT_OFF:
+        if models is None or reply.status in CUT_OFF or self.facts.is_summary(event, reply):
             return
         if models.lists(reply):
             models.failed.add(models.asked)
             if not _may_pass(reply):
                 models.gone.add(models.asked)
-        elif reply.status == "ok":
+        elif reply.status == "ok" or failed_as(reply) == "context_full":
             models.answered = models.asked
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Compare the model that an agent asks with the answers so far."""
         who = event.sender
         models = self._of.get(who)
-        if models is None:
+        if models is None or body.purpose:
             return
         name = body.model or models.spec.name
         if why := self._why_not(who, models, name, body):

@@ -218,9 +218,10 @@ class _Checker:
             agent.has_failed |= event.seq in self._failures
             agent.waited.hear(body)
             if isinstance(body, ModelReplied):
-                agent.counted.replied(body, agent.begin)
                 if agent.purpose:
                     agent.replies = {event.seq: body.content}
+                else:
+                    agent.counted.replied(body, agent.begin)
             if isinstance(body, Compacted):
                 agent.compacted = body
             if isinstance(body, Begin):
