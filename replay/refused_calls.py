@@ -219,6 +219,8 @@ _Answered: TypeAlias = Iterator[tuple[int, int, Json]]
 
 def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[ToolUse, ...]) -> _Answered:
     """Yield the answers that a decision gave by itself, of an agent whose turns wait for all calls."""
+    if before.compaction is not None and before.compaction.saved is not None:
+        return  # calls in the answer to a request for a summary never run
     is_reply = before.phase == "thinking"
     if not is_reply and before.phase not in ("acting", "judging"):
         return
@@ -229,6 +231,8 @@ def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[To
         return
     is_asked = after.turn != before.turn and after.unsent is not None
     sent = after.unsent.carry if is_asked and after.unsent is not None else after.carry
+    if after.compaction is not None and after.compaction.pending is not None:
+        sent = after.compaction.pending.results
     reports = {one.call for one in before.calls.reports}
     calls = [call for call in range(len(uses)) if len(sent) == len(uses) or call not in reports]
     brought = _brought(before, event)

@@ -256,6 +256,12 @@ class Agent(Generic[Deps_contra, Out_co]):
         agent.model = model
         return agent
 
+    def with_compact(self, compact: Compact) -> Self:
+        """Return this agent with a conversation that is shortened by these rules."""
+        agent = copy.copy(self)
+        agent.compact = compact
+        return agent
+
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools of its sources. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)

@@ -53,6 +53,17 @@ class Compact:
             has_summaries=summarise,
         )
 
+    @staticmethod
+    def as_recorded(rules: CompactRules) -> "Compact":
+        """Return the rules that a log holds. Raises UnknownName for a model that no provider knows by name."""
+        return Compact(
+            at=rules.percent / 100,
+            keep_turns=rules.keep,
+            summarise=rules.has_summaries,
+            instructions=rules.instructions,
+            model=None if rules.model is None else rules.model.name,
+        )
+
     def __repr__(self) -> str:
         return f"Compact(at={self.rules.percent / 100})"
 

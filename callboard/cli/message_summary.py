@@ -188,9 +188,7 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     c.ToolsChanged: lambda it: f"{it.change.address or it.change.profile} has {_tool_names(it.change.tools)}",
     m.ToolsGiven: lambda it: _tool_names(it.tools),
     Compacted: _compacted,
-    SummaryRefused: lambda it: (
-        f"turn {it.turn}: results are cleared, and nothing is summarised: {it.detail}"
-    ),
+    SummaryRefused: lambda it: f"turn {it.turn}: results are cleared, and nothing is summarised: {it.detail}",
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known",
     m.Delegate: lambda it: (
