@@ -59,8 +59,8 @@ class Difference(NamedTuple):
     """A pair of events that differ, or one without a pair.
 
     seqs: of the event in each session; 0 where it has none. agent: as the first session addresses it.
-    path: of the first value that differs. first, second: the values there, in each session. place: the name
-    of the call or turn that they belong to.
+    path: of the first value that differs. first, second: the values there, in each session, or `ABSENT`.
+    place: the name of the call or turn that they belong to.
     """
 
     kind: str

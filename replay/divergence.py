@@ -51,13 +51,18 @@ class Divergence(msgspec.Struct, frozen=True):
         return lines
 
 
+ABSENT: Final = msgspec.UNSET
+"""Stands for a value that one of two JSON values does not have: it is not null."""
+ABSENT_TEXT: Final = "(absent)"
+
+
 def first_difference(expected: object, actual: object, path: str = "body") -> tuple[str, object, object]:
-    """Return the path of the first difference of two JSON values, and both values there."""
+    """Return the path of the first difference of two JSON values, and both values there, or `ABSENT`."""
     if type(expected) is type(actual):
         here, there = _parts(expected), _parts(actual)
         for place in {**here, **there}:
             if place not in here or place not in there or here[place] != there[place]:
-                return first_difference(here.get(place), there.get(place), f"{path}{place}")
+                return first_difference(here.get(place, ABSENT), there.get(place, ABSENT), f"{path}{place}")
     return path, expected, actual
 
 
@@ -70,6 +75,8 @@ def _parts(value: object) -> dict[str, object]:
 
 def clipped_json(value: object, longest: int = 400) -> str:
     """Return a value as JSON on one line, cut in the middle if it is long."""
+    if value is ABSENT:
+        return ABSENT_TEXT
     text = msgspec.json.encode(value).decode()
     if len(text) <= longest:
         return text

@@ -353,7 +353,7 @@ class Recording(AbstractContextManager["Recording"]):
         state = self.state(grant.seq, grant.body.agent)
         if not isinstance(state, AgentState):
             raise UnknownName(f"{grant.body.agent} is no agent")
-        return request_of(state)
+        return request_of(state, partial(self.state, grant.seq))
 
     def sent(self, asked: "ModelRequest") -> "SentRequest | None":
         """Return the digest of a request as it was sent, and its body if it was kept; None if not known.

@@ -230,15 +230,11 @@ def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[To
         yield from ((before.turn, call, block) for call, block in own if known.get(call) is None)
         return
     is_asked = after.turn != before.turn and after.unsent is not None
-    sent = after.unsent.carry if is_asked and after.unsent is not None else after.carry
-    if after.compaction is not None and after.compaction.pending is not None:
-        sent = after.compaction.pending.results
-    reports = {one.call for one in before.calls.reports}
-    calls = [call for call in range(len(uses)) if len(sent) == len(uses) or call not in reports]
+    sent = after.unsent.answers if is_asked and after.unsent is not None else after.calls.answers
     brought = _brought(before, event)
-    for call, block in zip(calls, sent, strict=False):
+    for call, one in sent.items():
         if known.get(call) is None and call != brought:
-            yield before.turn, call, block
+            yield before.turn, call, one.block
 
 
 def _brought(before: AgentState, event: Event) -> int:

@@ -55,7 +55,7 @@ class Compact:
 
     @staticmethod
     def as_recorded(rules: CompactRules) -> "Compact":
-        """Return the rules that a log holds. Raises UnknownName for a model that no provider knows by name."""
+        """Return the rules that a log holds. Raises UnknownName for the name of its model."""
         return Compact(
             at=rules.percent / 100,
             keep_turns=rules.keep,

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.compaction import Compaction, Pending
 from callboard.actors.agent.fallback import at_new_turn, first_of
-from callboard.actors.agent.open_calls import NO_CALLS
 from callboard.actors.agent.shortening import (
     Shorter,
     bound_before,
@@ -97,7 +96,8 @@ def size_of(state: AgentState, pending: Pending) -> int:
     """Return the bytes of a new message."""
     words = sum(len(word.block) for word in state.background.words.values())
     texts = sum(len(one) for one in (pending.prompt, pending.refused) if one != NULL)
-    return sum(map(len, pending.results)) + words + texts
+    answers = sum(len(one.block) for one in state.calls.answers.values())
+    return answers + words + texts
 
 
 def part_of(state: AgentState) -> int:
@@ -126,7 +126,7 @@ def _shorten(state: AgentState, settled: Settled | None, pending: Pending, need:
         return announce(state, settled, pending, shorter)
     stalls = compaction.stalls + 1
     if is_refused or (stalls >= _STALLS_MAX and need > state.model.context_tokens):
-        return with_unsent(state, pending), _why_full(state, need)
+        return with_refused(state, pending), _why_full(state, need)
     again_at = need + part_of(state)
     return replace(state, compaction=replace(compaction, stalls=stalls, again_at=again_at)), None
 
@@ -142,14 +142,14 @@ def _why_full(state: AgentState, need: int) -> str:
     )
 
 
-def with_unsent(state: AgentState, pending: Pending) -> AgentState:
-    """Return the state of an agent that ends while its message waits: the next ask begins with its results.
+def with_refused(state: AgentState, pending: Pending) -> AgentState:
+    """Return the state of an agent that ends while its message waits.
 
-    A message that was refused has been sent, so it stays in the conversation.
+    Answers and words stay for the next ask. A message that was refused has been sent, so it stays, too.
     """
     said = pending.refused
     if said == NULL:
-        return replace(state, carry=state.carry + pending.results, fresh=state.fresh + pending.seqs)
+        return state
     return replace(state, history=state.history.append(said), context_tokens=state.context_tokens + len(said))
 
 
@@ -170,7 +170,7 @@ def announce(
     compaction = replace(
         compaction, pending=pending, ready=kept, saved=None, cleared=1 if summary else shorter.upto
     )
-    state = replace(state, phase="compacting", calls=NO_CALLS, unsent=None, compaction=compaction)
+    state = replace(state, phase="compacting", unsent=None, compaction=compaction)
     return state, (*settlement(state, settled, pending), Post(state.address, body))
 
 
@@ -253,7 +253,6 @@ def _ask_for_summary(
         turn=state.turn + 1,
         attempt=1,
         cut_attempts=0,
-        calls=NO_CALLS,
         unsent=None,
         fallback=books,
         compaction=replace(compaction, pending=pending, saved=saved, summarised=counted),
@@ -303,5 +302,5 @@ def given_up(state: AgentState) -> AgentState:
     pending = compaction_of(state).pending
     if pending is None:
         return state
-    state = with_unsent(restored(state), pending)
+    state = with_refused(restored(state), pending)
     return replace(state, compaction=replace(compaction_of(state), pending=None, ready=None))

@@ -36,13 +36,11 @@ from callboard.actors.protocol.repair_levels import Repair
 class Pending(msgspec.Struct, frozen=True, gc=False):
     """The new user message that waits for a compaction.
 
-    results, seqs, prompt, begun, otherwise: the arguments of `turns.ask_new_turn`.
+    prompt, begun, otherwise: the arguments of `turns.ask_new_turn`. Answers and words stay in the state.
     refused: the message of a request that its service refused as too long, null for none.
     has_prompt: True if it holds the prompt of the running ask.
     """
 
-    results: tuple[Json, ...] = ()
-    seqs: tuple[int, ...] = ()
     prompt: Json = NULL
     begun: tuple[int, ...] = ()
     otherwise: Literal["", "answered"] = ""

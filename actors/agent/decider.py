@@ -33,6 +33,7 @@ from callboard.actors.agent.answers import (
     on_told,
     on_tool,
 )
+from callboard.actors.agent.asked_requests import answers_whole, ask_whole, finish_whole, model_of
 from callboard.actors.agent.background import after_silence
 from callboard.actors.agent.calls import start_calls
 from callboard.actors.agent.compacting import begun as begun_compaction
@@ -48,6 +49,7 @@ from callboard.actors.agent.failed_calls import UNUSABLE, take_failure, take_unu
 from callboard.actors.agent.fallback import first_of
 from callboard.actors.agent.handed_history import begin_history, with_media
 from callboard.actors.agent.input_bound import after_reply, begin_bound
+from callboard.actors.agent.open_calls import without_answers
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.program import on_woken, take_step
 from callboard.actors.agent.program_state import program_of
@@ -92,14 +94,14 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    prefix, carry = prefix_for(begin), state.carry
-    model, fallback = first_of(begin.model)
+    prefix = prefix_for(begin)
+    model, fallback = first_of(model_of(begin))
     before = state
     state = with_model(state, model)
     if fallback is not state.fallback:
         state = replace(state, fallback=fallback)
     if begin.history:
-        state, carry = begin_history(state, begin, prefix)
+        state = begin_history(state, begin, prefix)
     state = begin_with(state, prefix)
     state = begin_bound(before, state)
     if begin.history:
@@ -115,7 +117,6 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         text="",
         has_spoken=False,
         is_accepted=False,
-        carry=(),
         program=program_of(begin, prefix.profile),
         background=begun(state.background),
         permissions=begin.permissions,
@@ -124,7 +125,9 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     )
     if prefix.profile.compact is not None or state.compaction is not None:
         state = replace(state, compaction=begun_compaction(state))
-    return ask_new_turn(state, None, carry, prompt=prompt_of(begin), begun=(seq,))
+    if begin.asked is not None:
+        return ask_whole(state, seq, begin.asked)
+    return ask_new_turn(state, prompt=prompt_of(begin), begun=(seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -151,6 +154,8 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         if step is None:
             return take_failure(state, reply, settled)
         return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
+    if answers_whole(state):
+        return finish_whole(_remember(state, seq, reply, said), reply, settled)
     if said.is_empty and may_ask_again_after(state, reply):
         return ask_again_after_empty(state, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
@@ -220,6 +225,8 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
+    if state.program is not None and state.phase != "stopping":  # its conversation does not go on
+        state = replace(state, calls=without_answers(state.calls))
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
     if state.compaction is not None and state.compaction.pending is not None:
         return drain(replace(given_up(state), phase="stopping", is_model_out=is_model_out))

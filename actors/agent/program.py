@@ -23,13 +23,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.agent import latched
-from callboard.actors.agent.calls import open_calls, results, settled_in
+from callboard.actors.agent.calls import open_calls, settled_in
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import OpenCall, drop, put, without_answers
+from callboard.actors.agent.open_calls import OpenCall, drop, in_order, put, without_answers
 from callboard.actors.agent.program_state import End, ProgramState
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
 from callboard.actors.agent.turns import Decision, NewMessage, ask_turn, finish, finish_invalid
+from callboard.actors.agent.whole_requests import with_requests
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import user_message
 from callboard.actors.protocol.endings import OutcomeKind
@@ -59,6 +60,10 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     if step.is_last or _program(state).is_latched(state.calls):
         return end(state, "answered", settled, last=step)
     state = latched.with_questions(state, uses)
+    program = _program(state)
+    requests = with_requests(program.requests, state.calls, state.turn, uses)
+    if requests is not program.requests:
+        state = replace(state, program=replace(program, requests=requests))
     if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
         return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
     posts: list[Post] = []
@@ -126,11 +131,11 @@ def next_step(state: AgentState, settled: Settled | None = None) -> Decision:
     """Ask for the next step, with the answers that are there."""
     if state.needs_effect:
         return end(state, "needs_effect", settled, state.needs_effect)
-    blocks, seqs = results(state)
+    blocks, seqs = in_order(state.calls.answers)
     if not blocks:
         return ask_turn(state, settled)
-    # Not as `results`: those would stand before the next prompt if the turn were taken back.
-    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), others=seqs))
+    # Not as `answers`: those would stand before the next prompt if the turn were taken back.
+    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), names=seqs))
 
 
 def on_woken(state: AgentState, seq: int, woken: Woken) -> Decision:

@@ -1,5 +1,6 @@
 """The state of an agent, and the values that follow from it: its request and its bounds."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 import msgspec
@@ -11,19 +12,21 @@ from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.agent.tasks import NO_BACKGROUND, NO_WORDS, Background, Word
-from callboard.actors.protocol.conversation import rolled
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.agent.tasks import NO_BACKGROUND, NOTHING_UNHEARD, Background, Unheard
+from callboard.actors.protocol.addresses import parent_of
+from callboard.actors.protocol.conversation import joined, merged, rolled
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
-from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, without_system
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, with_reply, without_system
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, bound, bound_of_any
-from callboard.actors.protocol.value_types import SchemaProblem, Settled
+from callboard.actors.protocol.value_types import AskedRequest, SchemaProblem, Settled
 
 
 class NextTools(msgspec.Struct, frozen=True, gc=False):
@@ -40,7 +43,7 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     """The conversation without the message of a turn, to return to if that turn is never granted.
 
     fresh: the seqs of the events whose content no request holds then.
-    carry, words: the results and the words in the message.
+    answers, words: those in the message.
     prefix, is_anew, origins, fallback: as they were before the message and a change of the tools with it.
     new_labels: those that the request tells.
     """
@@ -49,8 +52,8 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     digest: str
     context_tokens: int
     fresh: tuple[int, ...]
-    carry: tuple[Json, ...] = ()
-    words: IntMap[Word] = NO_WORDS
+    answers: IntMap[Unheard] = NOTHING_UNHEARD
+    words: IntMap[Unheard] = NOTHING_UNHEARD
     prefix: RequestPrefix | None = None
     is_anew: bool = False
     origins: Origins = NO_ORIGINS
@@ -77,13 +80,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         ask.
     cut_attempts: the attempts of that turn that the end of a process cut off; max_model_attempts does not
         count them.
-    calls: its open calls, and the answers that no request holds yet.
+    calls: its open calls, and the answers that it has yet to hear.
     has_spoken: True if it has said more than thoughts since the last message to it that was no tool result,
         or that only delivered words.
     empty_turn: the turn whose answer was empty and is asked for again, 0 for none.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
-    carry: results that stand before the next prompt.
     program: of an agent with eager turns; None for one whose turns wait for all calls.
     background: its background tasks, and the words it has not heard.
     next_tools: the tools from the next new request on, None for no change.
@@ -99,6 +101,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unreadable: the digest of the answer of the attempt before, if it could not be read.
     repair: of its requests, None for `repair_levels.START`. raised: the turn that has raised it, 0 for none.
     compaction: None for an agent whose conversation is not shortened.
+    asked: the request that its own conversation follows, which the program above it keeps; None for none.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -131,7 +134,6 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out: bool = False
     owed: Settled | None = None
     is_accepted: bool = False
-    carry: tuple[Json, ...] = ()
     program: ProgramState | None = None
     next_tools: NextTools | None = None
     needs_effect: str = ""
@@ -145,6 +147,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     repair: Repair | None = None
     raised: int = 0
     compaction: Compaction | None = None
+    asked: AskedRequest | None = None
 
 
 def initial_agent(address: str) -> AgentState:
@@ -226,10 +229,20 @@ def closing_need(state: AgentState, input_tokens: int) -> Need:
     return bound_of_any(input_tokens, books.specs)
 
 
-def request_of(state: AgentState) -> ModelRequest:
-    """Return the whole request of the turn that the agent last asked for."""
+def _of_none(address: str) -> object:
+    return None
+
+
+def request_of(state: AgentState, state_of: Callable[[str], object] = _of_none) -> ModelRequest:
+    """Return the whole request of the turn that the agent last asked for.
+
+    state_of: returns the state of another actor at that time, where the request of a program's question may
+    stand. Raises ValueError without that.
+    """
     prefix, model = prefix_of(state), state.model
     tools, history, origins = prefix.tools, state.history, state.origins
+    if state.asked is not None:
+        return _asked_request(state, state.asked, state_of(parent_of(state.address)))
     if prefix.is_changed and not model.inline_tools:  # it cannot read the messages that have changed them
         tools = (*prefix.own.values(), *prefix.others)
         history, origins = without_system(history, origins)
@@ -249,3 +262,38 @@ def request_of(state: AgentState) -> ModelRequest:
         handed=state.handed,
         repair=state.repair or START,
     )
+
+
+def _asked_request(state: AgentState, asked: AskedRequest, asker: object) -> ModelRequest:
+    """Return the request of a question that carries a whole one: that, and what the agent has said since."""
+    kept = asker.program.requests if isinstance(asker, AgentState) and asker.program is not None else ()
+    whole = next((one for one in reversed(kept) if one.ask == asked.ask), None)
+    if whole is None:
+        raise ValueError(
+            f"{state.address}: no program above it keeps the request of its question {asked.ask}"
+        )
+    prefix, model, history = prefix_of(state), state.model, whole.messages
+    for said in state.history.values():
+        history = history.append(said)
+    origins = with_reply(NO_ORIGINS, 0, _first_maker(state))
+    return ModelRequest(
+        address=state.address,
+        profile=prefix.profile.name,
+        model=replace(model, params=merged(model.params, whole.settings)),
+        turn=state.turn,
+        attempt=state.attempt,
+        system=whole.system if prefix.system == NULL else joined(whole.system, prefix.system),
+        tools=(*whole.tools, *prefix.tools),
+        history=history,
+        force_tool="report_back" if state.is_forced else whole.force_tool,
+        digest=state.digest,
+        origins=origins,
+        is_lossy=prefix.profile.lossy,
+        handed=(whole.messages.size, 0),
+        repair=state.repair or START,
+    )
+
+
+def _first_maker(state: AgentState) -> Origin:
+    """Return the maker of the replies in a request: the first model that is asked with it."""
+    return state.model.made_by if state.fallback is None else state.fallback.specs[0].made_by

@@ -13,14 +13,15 @@ from callboard.actors.agent.compacting import (
 from callboard.actors.agent.compaction import Pending
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.failed_calls import UNUSABLE, again_after, kinds_of
+from callboard.actors.agent.input_bound import with_message
 from callboard.actors.agent.shortening import with_conversation, with_summary
 from callboard.actors.agent.state import AgentState, prefix_of
-from callboard.actors.agent.turns import Decision, NewMessage, ask_new_turn, ask_turn, finish
-from callboard.actors.protocol.blocks import content_of, kind_of
+from callboard.actors.agent.turns import Decision, ask_new_turn, ask_turn, finish
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
-from callboard.actors.protocol.conversation import blocks_of, is_by
+from callboard.actors.protocol.conversation import is_by, rolled
 from callboard.actors.protocol.failures import kind_of as kind_of_failure
 from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.media import media_in
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import Settled
@@ -95,22 +96,22 @@ def on_compacted(state: AgentState, seq: int, compacted: Compacted) -> Decision:
 
 
 def _go_on(state: AgentState, settled: Settled | None, pending: Pending) -> Decision:
-    if pending.refused == NULL:
-        return ask_new_turn(
-            state,
-            settled,
-            pending.results,
-            pending.seqs,
-            pending.prompt,
-            pending.begun,
-            pending.otherwise,
-        )
     said = pending.refused
+    if said == NULL:
+        return ask_new_turn(state, settled, pending.prompt, pending.begun, pending.otherwise)
     if pending.has_prompt:
         state = replace(state, compaction=replace(compaction_of(state), prompt=state.history.size))
-    results = tuple(one for one in blocks_of(content_of(said)) if kind_of(one) == "tool_result")
-    state = replace(state, turns_used=state.turns_used - 1)  # the refused request was this turn
-    return ask_turn(state, settled, NewMessage(said=said, tokens=len(said), results=results))
+    # It has been sent, so it stays in the conversation if this turn is taken back.
+    books, more = with_message(state, state.fallback, media_in(said), len(said))
+    state = replace(
+        state,
+        history=state.history.append(said),
+        digest=rolled(state.digest, said),
+        context_tokens=state.context_tokens + len(said) + more,
+        fallback=books,
+        turns_used=state.turns_used - 1,  # the refused request was this turn
+    )
+    return ask_turn(state, settled)
 
 
 def after_full(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision | None:

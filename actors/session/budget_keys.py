@@ -4,20 +4,19 @@ A call is known by its key: session, epoch, agent, turn and attempt. Its reserva
 `BudgetGiven` that gives it, and closes with its settlement, which says the charge:
 
     BudgetGiven (given)                        open
-    CallModel                                  open, and the call is made
     a message of the agent that settles it     closed: the usage, or the whole need if that is not known
     SettleBudget                               closed: the charge that it says
 
 Rules
-  - A message of an agent settles only a call that was made. It is the one that the supervisor settles by.
+  - An agent states a settlement once it has the answer of its model, so only for a call that was made. Its
+    message is the one that the supervisor settles by.
   - What one event opens or closes is stored with that event, so that the amounts spent are those of the log.
-  - A fork takes over no reservation of its origin: the calls in flight at its base belong to the origin.
+  - A fork takes over no reservation of its origin: the calls in flight at its base belong to the origin. A
+    request that waits at its base is asked for again, for the fork, with the same need.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
-
-import msgspec
 
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
@@ -30,7 +29,7 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
     Wake,
 )
-from callboard.actors.protocol.port_messages import BudgetGiven, CallModel, RequestBudget, SettleBudget
+from callboard.actors.protocol.port_messages import BudgetGiven, RequestBudget, SettleBudget
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Spans
 
@@ -64,24 +63,19 @@ SpendingChange: TypeAlias = Reservation | Settlement
 """A reservation that opens, or one that ends."""
 
 
-class _Open(msgspec.Struct, gc=False):
-    reservation: Reservation
-    is_made: bool = False
-
-
 class BudgetKeys:
     """The open reservations of one session, under one epoch."""
 
     def __init__(self, session: str, epoch: int) -> None:
         self._session = session
         self.epoch = epoch
-        self._open: dict[str, _Open] = {}  # by agent: each has one call at a time
+        self._open: dict[str, Reservation] = {}  # by agent: each has one call at a time
         self._needs: dict[str, Need] = {}
 
     @property
     def open(self) -> tuple[Reservation, ...]:
         """Return the open reservations."""
-        return tuple(one.reservation for one in self._open.values())
+        return tuple(self._open.values())
 
     def take(self, events: Iterable[Event]) -> list[SpendingChange]:
         """Take posted events in, in their order. Return the reservations that they open and end."""
@@ -104,34 +98,26 @@ class BudgetKeys:
             return
         key = CallKey(self._session, self.epoch, body.agent, body.turn, body.attempt)
         reservation = Reservation(key, need, body.spans)
-        self._open[body.agent] = _Open(reservation)
+        self._open[body.agent] = reservation
         changes.append(reservation)
-
-    def _call(self, event: Event, changes: list[SpendingChange]) -> None:
-        body: CallModel = event.body  # type: ignore[assignment]  # as above
-        opened = self._open.get(body.agent)
-        if opened is not None:
-            opened.is_made = True
 
     def _stated(self, event: Event, changes: list[SpendingChange]) -> None:
         body: Any = event.body
         settled = body if type(body) is TurnSettled else body.settled  # its property makes a new object
-        opened = self._open.get(event.sender) if settled is not None else None
-        if opened is not None and opened.is_made:
-            del self._open[event.sender]
-            need, usage = opened.reservation.need, settled.usage
-            charge = need if usage is None else Need(usage.tokens, usage.micro_usd)
-            changes.append(Settlement(opened.reservation, charge))
+        opened = self._open.pop(event.sender, None) if settled is not None else None
+        if opened is not None:
+            usage = settled.usage
+            charge = opened.need if usage is None else Need(usage.tokens, usage.micro_usd)
+            changes.append(Settlement(opened, charge))
 
     def _settled(self, event: Event, changes: list[SpendingChange]) -> None:
         body: SettleBudget = event.body  # type: ignore[assignment]  # as above
         opened = self._open.pop(body.agent, None)
         if opened is not None:
-            changes.append(Settlement(opened.reservation, Need(body.tokens, body.micro_usd)))
+            changes.append(Settlement(opened, Need(body.tokens, body.micro_usd)))
 
     def _forked(self, event: Event, changes: list[SpendingChange]) -> None:
         self._open.clear()
-        self._needs.clear()
 
 
 def open_in(session: str, epoch: int, events: Iterable[Event]) -> BudgetKeys:
@@ -146,7 +132,6 @@ _Handler: TypeAlias = Callable[[BudgetKeys, Event, list[SpendingChange]], None]
 _HANDLERS: Final[dict[type, _Handler]] = {
     RequestBudget: BudgetKeys._wish,
     BudgetGiven: BudgetKeys._given,
-    CallModel: BudgetKeys._call,
     SettleBudget: BudgetKeys._settled,
     Forked: BudgetKeys._forked,
     **dict.fromkeys(

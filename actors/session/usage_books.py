@@ -4,7 +4,8 @@ A charge belongs to the UTC day of the event that settles its call, to the model
 profile of the agent. It is the one of the supervisor: the usage of the call, or all that was reserved if the
 usage is not known.
 
-In a fork, a reused answer costs nothing. A call that was in flight at its base is the fork's if it makes it.
+In a fork, a reused answer costs nothing, and neither does a call whose answer came before its base. A call
+that was in flight at its base is the fork's if it makes it.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     Begin,
@@ -57,6 +59,7 @@ class UsageBooks:
         self._agents: dict[str, tuple[str, str]] = {}  # profile and model, by address
         self._wishes: dict[str, TurnRequested] = {}
         self._calls: dict[str, TurnRequested] = {}
+        self._answered: dict[str, TurnRequested] = {}  # the calls with an answer, by agent; in a fork only
         self._day = (-1, "")  # the number of the last day, and its name
         self._charges: list[Charge] = []
         self.takers: dict[type, Callable[[Event], None]] = {
@@ -68,7 +71,7 @@ class UsageBooks:
             **dict.fromkeys((Finished, Stopped), self._left),
         }
         if is_fork:
-            self.takers[ModelReplied] = self._replied
+            self.takers |= {ModelReplied: self._replied, Forked: self._forked}
 
     def take(self, events: Iterable[Event]) -> list[Charge]:
         """Take events in, in their order. Return the charges of the calls that they settle."""
@@ -104,6 +107,13 @@ class UsageBooks:
         body: Any = event.body
         if body.reused:
             self._calls.pop(event.recipient, None)
+        elif event.recipient in self._calls:
+            self._answered[event.recipient] = self._calls[event.recipient]
+
+    def _forked(self, event: Event) -> None:
+        for agent, wish in self._answered.items():
+            if self._calls.get(agent) is wish:
+                del self._calls[agent]
 
     def _settled(self, event: Event) -> None:
         body: Any = event.body

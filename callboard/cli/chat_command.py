@@ -103,7 +103,7 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
 
 
 def _compacted(agent: Agent) -> Agent:
-    """Return a host whose conversation is shortened before it fills its window, unless it has rules of its own."""
+    """Return a host whose conversation is shortened, by its own rules if it has some."""
     is_own = agent.compact is not None or isinstance(agent, Program)
     return agent if is_own else agent.with_compact(Compact())
 

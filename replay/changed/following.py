@@ -281,7 +281,7 @@ class Following:
         assert isinstance(body, TurnRequested)
         assert isinstance(state, AgentState)
         if _asked(self._models[agent], before) != _asked(self._models_now[agent], body):
-            self.requests[agent] = recorded, request_of(state)
+            self.requests[agent] = recorded, request_of(state, self._core.states.__getitem__)
 
     # --- posting --------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ def _requests(
         assert isinstance(body, TurnRequested)
         state = state_of(event.seq, agent)
         assert isinstance(state, AgentState)
-        lines = _diff(request_lines(request_of(state)), request_lines(now))
+        lines = _diff(request_lines(request_of(state, partial(state_of, event.seq))), request_lines(now))
         profile = following.profile_of(agent)
         yield RequestDifference(agent, event.seq, body.turn, body.attempt, tuple(lines), profile)
 

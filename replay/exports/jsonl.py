@@ -162,7 +162,7 @@ class ExportReader(AbstractContextManager["ExportReader"]):
             self._number += 1
             try:
                 item = self._item(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, LookupError) as error:
+            except (ValueError, LookupError) as error:
                 raise self._corrupt(f"cannot be read ({type(error).__name__}: {error})") from None
             if item is not None:
                 yield item

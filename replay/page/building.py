@@ -27,6 +27,7 @@ from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.diagnose import Diagnosis, diagnose
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diff import Difference, diff
+from callboard.replay.divergence import ABSENT, ABSENT_TEXT
 from callboard.replay.lineage import billing
 from callboard.replay.page.lines import PageLines, SessionLines
 from callboard.replay.page.packing import packed
@@ -112,6 +113,8 @@ def _difference(one: Difference) -> list[object]:
 
 def _cut(value: object) -> object:
     """Return a value of a difference; a long text cut, since the event has all of it."""
+    if value is ABSENT:
+        return ABSENT_TEXT
     return value[:_VALUE_CHARS] if isinstance(value, str) else value
 
 

@@ -21,7 +21,7 @@ rules: the rules of any log, simulated or recorded
   their base   base (a rule), facts (the session after each event), ledger (its books), in_force
   all of them  invariants (`check_log`), requests (`check_requests`)
   life         ends, stops, latches, beginnings, reports, background, task_waits, programs, changes
-  limits       caps, budgets, books, admission
+  limits       timers, caps, budgets, books, admission
   what is due  approvals, permissions, isolation, model_choice, repeated_requests, tool_results
 
 input_rules: the requests that a model's service refuses, by dialect; problems (`request_problem`)

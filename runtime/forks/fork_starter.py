@@ -137,6 +137,7 @@ class ForkStarter(ABC):
         # Its first events come with it: a fork without `Forked` would be resumed as if it were its origin.
         head = await self.log.fork(name, now_ms(), title, first.origin, planned.base, own=recovered.posted)
         self.writer.attach(name, 1, head)
+        bound.know(recovered.posted)  # which no board stages
         session = self._session(name, found, self._types_of(found), deps, scope)
         self.observer.recall(name, shared.events)
         session._bound = bound

@@ -83,7 +83,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
         )
         if self.compact is not None:
             raise InvalidAgent(
-                f"program {name!r}: compact=... shortens the conversation of a model, and a program has none; "
+                f"program {name!r}: compact=... is for the conversation of a model, and a program has none; "
                 "give it to the agents that it asks"
             )
         self.function = function

@@ -32,7 +32,7 @@ def parse(text: bytes) -> object:
         return _DECODER.decode(text)
     except RecursionError:
         raise TooDeep("nests too deeply to be read") from None
-    except (msgspec.DecodeError, UnicodeError, ValueError) as error:
+    except ValueError as error:
         raise Unreadable(f"not JSON: {error}") from None
 
 

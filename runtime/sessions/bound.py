@@ -1,7 +1,9 @@
 """The books of one session about budgets above it, and about its usage, as its process has them."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import BudgetKeys
 from callboard.actors.session.usage_books import UsageBooks
 
@@ -16,6 +18,12 @@ class Bound(NamedTuple):
     scopes: tuple[str, ...] = ()
     keys: BudgetKeys | None = None
     usage: UsageBooks | None = None
+
+    def know(self, events: Sequence[Event]) -> None:
+        """Take in events that a store has, and that change no amount: those with which a fork begins."""
+        for books in (self.keys, self.usage):
+            if books is not None:
+                books.take(events)
 
 
 UNBOUND: Final = Bound()

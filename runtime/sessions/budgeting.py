@@ -81,8 +81,9 @@ class Budgeting:
         """Let a fork begin. The calls in flight at its base stay with its origin."""
         scopes = self._scopes(labels_of(shared.opened)[0], unpriced)
         await self.load(scopes)
-        bound = self.begin(session_id, 1, scopes)
-        return bound._replace(usage=_books_of(shared, is_fork=True))
+        bound = self.begin(session_id, 1, scopes)._replace(usage=UsageBooks(is_fork=True))
+        bound.know(shared.events)
+        return bound
 
     async def go_on(self, session_id: str, epoch: int, recorded: RecordedSession) -> Bound:
         """Let a recorded session go on. Its open reservations go over; others are charged as lost."""
@@ -104,9 +105,8 @@ class Budgeting:
             board.ports[BUDGETS] = BudgetPort(board, self._shared, bound.keys, bound.scopes)
 
 
-def _books_of(recorded: RecordedSession, *, is_fork: bool = False) -> UsageBooks:
+def _books_of(recorded: RecordedSession) -> UsageBooks:
     """Return the calls that a log leaves unsettled. The charges of the others are stored already."""
-    is_fork = is_fork or any(isinstance(event.body, Forked) for event in recorded.events)
-    books = UsageBooks(is_fork=is_fork)
+    books = UsageBooks(is_fork=any(isinstance(event.body, Forked) for event in recorded.events))
     books.take(recorded.events)
     return books

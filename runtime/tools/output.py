@@ -34,7 +34,6 @@ from callboard.runtime.secrets.registry import NO_SECRETS
 NO_OUTPUT: Final = to_json("(no output)")  # of a tool that returned None; not a claim of success
 MAX_ERROR_CHARS: Final = 2_000  # characters of an exception's message that reach the model
 _NOTICE_ROOM = 130
-_PLAIN_BITS: Final = 64  # of a whole number that is written at once
 UNUSABLE: Final = "The tool ran, but what it returned cannot be used: "
 _LESS: Final = "return less, or the path of a file"
 _WRITTEN: Final = frozenset((str, int, float, bool, list, dict))  # of most results, and no work that waits
@@ -98,8 +97,6 @@ def returned(
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
     """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
-    if type(value) is str or (type(value) is int and value.bit_length() < _PLAIN_BITS):
-        return _text_output(str(value), max_chars, redactor, may_cut)
     if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
@@ -108,13 +105,11 @@ def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) ->
     return _text_output(text, max_chars, redactor, may_cut, notes)
 
 
-def _text_output(text: str, max_chars: int, redactor: Redactor, may_cut: bool, notes: str = "") -> Json:
+def _text_output(text: str, max_chars: int, redactor: Redactor, may_cut: bool, notes: str) -> Json:
     """Encode a text, cut with room for the notes. Raises InvalidPrompt for one that must not be cut."""
     if not may_cut:
         _refuse_long(len(text), max_chars)
         return to_json(text)
-    if not notes:
-        return to_json(cut(text, max_chars, redactor))
     return to_json(cut(text, max(0, max_chars - len(notes)), redactor) + notes)
 
 

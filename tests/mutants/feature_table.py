@@ -100,7 +100,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["Budgets", "Needs of later requests"],
     ),
     "budgets_above": Feature(
-        ["budgets: third_refused", "budgets: narrow", "budgets: crash_of_one", "budgets: detached"],
+        ["budgets: third_refused", "budgets: narrow", "budgets: crash_of_one", "budgets: failing"],
         ["reserved-above", "settled-above", "scopes-over", "scopes-spent", "scopes-open", "scopes-left"],
         ["Scopes above sessions", "Reservations in a log", "Reservations of agents"],
     ),

@@ -16,8 +16,9 @@ A place is one node and one kind of change. Places are drawn, not changes, so th
 boundaries is as likely as one with a single opposite.
 
 Texts are left alone, and so are annotations, types, asserts, `__all__`, imports and the arguments of an
-exception: a change there is no fault of a rule. The least and the greatest of some values are the same in
-any order, so the arguments of `min` and `max` never change places. Changes that fail wherever they run would
+exception: a change there is no fault of a rule. `strict=` of a `zip` is an assert, too. The least, the
+greatest and the sum of some values are the same in any order, so the arguments of `min`, `max`, `plus` and
+`add` never change places. `return False` returns no None, which is false as well. Changes that fail wherever they run would
 flatter the sample: so a pair that is unpacked at once never gets shorter, and the only assignment of a name
 stays.
 
@@ -63,6 +64,7 @@ _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.BitOr: ast.BitAnd,
 }
 _OPPOSITES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_ANY_ORDER: Final = ("min", "max", "plus", "add")
 _DELETED: Final = (
     ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Raise, ast.Continue, ast.Break,
     ast.Delete, ast.Return,
@@ -167,7 +169,7 @@ class _Places:
                 yield "operator", [_with_op(node)]
             case ast.AugAssign() if type(node.op) in _OPERATORS:
                 yield "operator", [_with_op(node)]
-            case ast.Return(value=ast.expr() as value) if not _is_none(value):
+            case ast.Return(value=ast.expr() as value) if not _is_constant(value, None, False):
                 yield "return", [Change(node, "return None")]
             case ast.Match():
                 yield "case", list(_without_cases(node))
@@ -175,7 +177,7 @@ class _Places:
                 yield from _of_call(node)
             case _:
                 pass
-        if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.UnaryOp):
+        if isinstance(node, ast.If | ast.IfExp | ast.While) and not _is_never_negated(node.test):
             yield "logic", [Change(node.test, f"(not ({ast.unparse(node.test)}))")]
         if isinstance(node, ast.expr) and type(node) in _EMPTY and not _is_unpacked(node, parent):
             yield "empty", [Change(node, _EMPTY[type(node)])]
@@ -211,7 +213,7 @@ def _is_left_alone(node: ast.AST) -> bool:
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr():
             return True
-        case ast.Expr(value=ast.Constant()):  # a docstring
+        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict"):  # a docstring; an assert of `zip`
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
@@ -275,7 +277,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, list[Change]]]:
     ]
     if swaps and not _is_in_any_order(node):
         yield "swap", swaps
-    named = [at for at, one in enumerate(node.keywords) if one.arg is not None]
+    named = [at for at, one in enumerate(node.keywords) if one.arg not in (None, "strict")]
     if named:
         yield (
             "keyword",
@@ -284,8 +286,13 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, list[Change]]]:
 
 
 def _is_in_any_order(node: ast.Call) -> bool:
-    """Return True for `min` and `max`. With a key, the first of two that are equal counts."""
-    return ast.unparse(node.func) in ("min", "max") and not node.keywords
+    """Return True for the names of `_ANY_ORDER`. With a key, the first of two that are equal counts."""
+    return ast.unparse(node.func) in _ANY_ORDER and not node.keywords
+
+
+def _is_never_negated(test: ast.expr) -> bool:
+    """Return True for a `not`, which goes instead, and for the code of type checkers."""
+    return isinstance(test, ast.UnaryOp) or ast.unparse(test) == "TYPE_CHECKING"
 
 
 def _call(node: ast.Call, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Change:
@@ -320,8 +327,8 @@ def _is_unpacked(node: ast.AST, parent: ast.AST | None) -> bool:
     return isinstance(parent, ast.Subscript) or (isinstance(parent, _TAKEN_APART) and is_fixed)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_constant(node: ast.expr, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is one for one in values)
 
 
 def _as(node: ast.expr | ast.stmt, new: ast.AST) -> Change:

@@ -8,9 +8,9 @@ from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.sessions.budget_world import BudgetScenario
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario
-from callboard.replay.testing.sessions.scripted_replies import Reply
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.mutants.scenarios_capacity import CANCEL, CRASH, DETACH, ONE_CALL, alone, family
-from tests.mutants.scripts import BUSY, DONE, script
+from tests.mutants.scripts import BUSY, DONE, race, script
 
 ROOMY: Final = {"*": Budget(tokens=100_000), "t:*": Budget(tokens=50_000, per="day")}
 NARROW: Final = {"*": Budget(tokens=4_400), "t:*": Budget(tokens=2_500)}
@@ -94,6 +94,12 @@ def retried() -> BudgetScenario:
     return under(ROOMY, alone(), family(policy=policy))
 
 
+def failing() -> BudgetScenario:
+    """Build a race whose loser is stopped during its call, and whose decider raises on the answer."""
+    racing = script(host=[calls(race("kid", "kid")), DONE])
+    return under(ROOMY, family(faults("crashes", most=3, fault_mixes=7), policy=racing), alone())
+
+
 BUDGETED: Final[Mapping[str, BudgetScenario]] = {
     one.__name__: one()
     for one in (
@@ -108,6 +114,7 @@ BUDGETED: Final[Mapping[str, BudgetScenario]] = {
         detached,
         left,
         retried,
+        failing,
     )
 }
 """The sessions by name, in the order of their runs."""

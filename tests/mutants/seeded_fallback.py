@@ -69,8 +69,8 @@ NEXT_MODEL: Final = (
         "later-model-in-the-next-ask",
         "An ask begins with the model that answered last in the one before.",
         "agent.decider",
-        "    model, fallback = first_of(begin.model)\n",
-        "    model, fallback = first_of(begin.model)\n"
+        "    model, fallback = first_of(model_of(begin))\n",
+        "    model, fallback = first_of(model_of(begin))\n"
         "    if fallback is not None and state.fallback is not None:\n"
         "        model, fallback = state.model, state.fallback\n",
     ),

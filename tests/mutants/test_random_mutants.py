@@ -73,6 +73,8 @@ def test_a_place_has_the_changes_of_its_kind(kind: str, source: str, expected: l
         "class A(B, frozen=True): ...",
         "@f(1)\ndef g(): ...",
         "def f():\n    a = 'the only one'",
+        "zip(*a, strict=True)",
+        "if TYPE_CHECKING:\n    import a",
     ],
 )
 def test_texts_types_and_names_without_another_value_are_left_alone(source: str) -> None:
@@ -87,15 +89,26 @@ def test_texts_types_and_names_without_another_value_are_left_alone(source: str)
         ("min(a, b, key=c)", ["min(b, a, key=c)"]),
         ("x.min(a, b)", ["x.min(b, a)"]),
         ("minimum(a, b)", ["minimum(b, a)"]),
+        ("plus(a, b)", []),
+        ("add(a, b)", []),
+        ("x.add(a, b)", ["x.add(b, a)"]),
     ],
 )
-def test_the_least_of_some_values_is_the_same_in_any_order(source: str, expected: list[str]) -> None:
+def test_the_least_and_the_sum_of_some_values_are_the_same_in_any_order(
+    source: str, expected: list[str]
+) -> None:
     assert mutated(source, "swap") == expected
 
 
 def test_an_error_may_go_and_its_text_stays() -> None:
     assert mutated("def f():\n    raise E(1 + 2)", "statement") == ["def f():\n    pass"]
     assert mutated("def f():\n    raise E(1 + 2)", "operator") == []
+
+
+def test_false_becomes_true_and_not_none_which_is_false_too() -> None:
+    source = "def f():\n    return False"
+    assert mutated(source, "return") == []
+    assert mutated(source, "number") == ["def f():\n    return True"]
 
 
 def test_pairs_that_are_taken_apart_stay_pairs() -> None:

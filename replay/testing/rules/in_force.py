@@ -219,6 +219,17 @@ def why_other_tools(request: ModelRequest, profile: Profile | None) -> str:
     return f"it offers {', '.join(own) or 'no tool'}, and the agent has {', '.join(wanted) or 'none'}"
 
 
+def changes_tools(before: ModelRequest | None, request: ModelRequest) -> bool:
+    """Return whether a request offers other tools than the one before."""
+    if before is None or (before.tools == request.tools and _told(before) == _told(request)):
+        return False
+    return offered(before) != offered(request)
+
+
+def _told(request: ModelRequest) -> int:
+    return request.length - len(not_about_tools(request))
+
+
 def not_about_tools(request: ModelRequest) -> tuple[Json, ...]:
     """Return the messages of a request without those that change its tools."""
     return tuple(message for message in request.messages if not is_about_tools(message))

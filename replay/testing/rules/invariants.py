@@ -35,6 +35,7 @@ from callboard.replay.testing.rules import (
     reports,
     stops,
     task_waits,
+    timers,
     tool_results,
 )
 from callboard.replay.testing.rules.base import Breach, Invariant
@@ -73,7 +74,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     approvals.ExpiredQuestions,
     isolation.Isolation,
     reports.Checked,
-    stops.Timers,
+    timers.Timers,
     caps.Deserved,
     admission.Closing,
     admission.FirstCome,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.conversation import is_by
@@ -154,6 +155,9 @@ class Needs(Invariant):
         model = life.asked(body)
         if body.model not in ("", model.name):
             self.broken(event.seq, f"{who} asks {body.model}, which is none of its models")
+        asked = life.begin.asked
+        if asked is not None and asked.max_tokens:
+            model = replace(model, max_tokens=asked.max_tokens)
         known = body.need.tokens - model.max_tokens
         turn, origin, before = self._inputs.get(who, (0, model.made_by, 0))
         self._inputs[who] = body.turn, model.made_by, known

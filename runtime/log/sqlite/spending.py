@@ -13,6 +13,7 @@ are encrypted.
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -109,7 +110,7 @@ class SpendingTables:
 
     def charge_all(self, session_id: str, at_ms: int) -> None:
         """Charge all open reservations of a session that is deleted."""
-        self.hand_over(session_id, 1 << 62, (), (), at_ms)
+        self.hand_over(session_id, sys.maxsize, (), (), at_ms)
 
     # --- reading --------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class SpendingTables:
             query += " WHERE scope IN (SELECT value FROM json_each(?))"
             bounds = (_encode([self._stored(scope) for scope in scopes]).decode(),)
         rows = self._connection.execute(query, bounds).fetchall()
-        spent = tuple(sorted((self._spent(*row) for row in rows), key=lambda one: one[:2]))
+        spent = tuple(sorted(self._spent(*row) for row in rows))  # no two are of one scope and period
         reserved = tuple(self._open())
         return Spending(spent, reserved if scopes is None else tuple(in_scopes(reserved, scopes)))
 
@@ -140,7 +141,7 @@ class SpendingTables:
                 shown = self._cipher.open(("budget", shown), bytes.fromhex(str(name, "ascii"))).decode()
             amount = _amount(tokens, micro)
             return Spent(shown, str(period, "ascii"), amount)
-        except (Unopenable, UnicodeDecodeError, TypeError, ValueError):
+        except (Unopenable, ValueError):
             raise CorruptLog(
                 f"the row of a budget is damaged (scope {scope!r:.80}, period {period!r:.20}); restore a "
                 "copy of the log, or delete the row: the budget then begins its period again"
@@ -153,7 +154,7 @@ class SpendingTables:
                 held = self._cipher.open(("reservation", key.session), bytes.fromhex(str(held, "ascii")))
             tokens, micro, spans = _held(held)
             return Reservation(key, _amount(tokens, micro), spans)
-        except (Unopenable, UnicodeDecodeError, TypeError, ValueError, msgspec.DecodeError):
+        except (Unopenable, ValueError):  # as of msgspec, too
             raise CorruptLog(
                 f"the row of a reservation is damaged (call {call!r:.200}); restore a copy of the log, or "
                 "delete the row: its call is then charged to no budget"

@@ -210,7 +210,7 @@ def test_after_two_compactions_that_free_too_little_a_request_beyond_the_window_
     assert isinstance(finished, Finished)
     assert finished.kind == "context_full"
     assert "the window of scripted has 10,000, and no compaction frees 1,000 tokens" in finished.detail
-    assert agent.state.carry  # the result that no request holds
+    assert agent.state.calls.answers.size  # the result that no request holds
 
 
 def test_the_next_try_after_one_in_vain_waits_until_the_conversation_has_grown() -> None:
@@ -264,7 +264,7 @@ def test_a_stop_while_a_summary_is_asked_for_leaves_the_conversation_as_it_was()
     assert not agent.hears(Stop("deadline", (turn, 1)))
     assert kinds(agent.summary()) == ["Stopped"]
     assert agent.state.history == saved.history
-    assert len(agent.state.carry) == 1
+    assert agent.state.calls.answers.size == 1
     agent.begins(who=replace(profile("worker", [], ["look"], writes=["save"]), compact=RULES))
     assert agent.conversation()[-1]["role"] == "user"
 
@@ -279,7 +279,7 @@ def test_a_stop_before_a_compaction_takes_effect_loses_no_result(is_granted: boo
     (stopped,) = agent.hears(Stop("deadline"))
     assert isinstance(stopped, Stopped)
     assert agent.state.history == saved.history
-    assert len(agent.state.carry) == 1
+    assert agent.state.calls.answers.size == 1
     assert compaction_of(agent.state).pending is None
 
 

@@ -1,6 +1,7 @@
 """Budgets, their patterns, and the scopes that bind a session."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -43,12 +44,28 @@ def test_budgets_that_are_not_budgets_by_pattern_are_refused(budgets: Mapping[st
         ({"cost_usd": float("nan")}, "US dollars"),
         ({"cost_usd": float("inf")}, "US dollars"),
         ({"cost_usd": "20"}, "US dollars"),
+        ({"cost_usd": 10**12}, "US dollars"),
         ({"tokens": 5, "per": "week"}, "'day', 'month'"),
     ],
 )
 def test_an_amount_that_bounds_nothing_is_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(MisuseError, match=words):
         Budget(**fields)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tokens": 1},
+        {"cost_usd": 1},
+        {"cost_usd": 1e-6},
+        {"cost_usd": 10**12 - 1},
+        {"tokens": 2, "per": "month"},
+    ],
+)
+def test_the_smallest_and_the_greatest_amounts_are_taken(fields: dict[str, Any]) -> None:
+    budget = Budget(**fields)
+    assert {name: getattr(budget, name) for name in fields} == fields
 
 
 def test_amounts_are_whole_numbers_of_tokens_and_micro_dollars() -> None:

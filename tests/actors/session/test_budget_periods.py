@@ -1,7 +1,8 @@
 """The periods of budgets: days and months of UTC, by the calendar of the standard library."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,15 @@ def test_a_period_ends_where_the_next_begins(moment: datetime) -> None:
         assert end is not None
         assert period_at(per, end - 1) == period_at(per, ms(moment)) < period_at(per, end)
     assert end_of(None, ms(moment)) is None
+
+
+@pytest.mark.parametrize("year", [1969, 1970, 1999, 2000, 2001, 2003, 2004, 2100, 2399, 2400])
+def test_every_day_of_a_year_has_its_name(year: int) -> None:
+    first, last = date(year, 1, 1), date(year, 12, 31)
+    for day in range(first.toordinal(), last.toordinal() + 1):
+        begins = (day - date(1970, 1, 1).toordinal()) * 86_400_000
+        name = date.fromordinal(day).isoformat()
+        assert period_at("day", begins) == period_at("day", begins + 86_399_999) == name
 
 
 def test_the_names_of_one_kind_are_not_those_of_another() -> None:

@@ -389,3 +389,67 @@ def test_calls_of_the_same_scopes_are_answered_in_their_order(steps: list[Step])
     for step in steps:
         books.do(step)
     assert answered == sorted(answered)
+
+
+# --- what is known, in which period, and in which order -----------------------------------
+
+
+def test_a_scope_is_known_once_it_is_loaded_or_asked_for_and_a_pattern_without_a_budget_never() -> None:
+    found = policy(100, "day")
+    assert not found.knows("*")
+    found.load(["*", "other"], [], [], 0)
+    assert (found.knows("*"), found.knows("other")) == (True, False)
+    assert found.request(key("a"), ("*", "other"), Need(60), 0) == Given((("*", "1970-01-01"),))
+    (one,) = found.reservations("a")
+    assert (one.key, one.need, found.reservations("b")) == (key("a"), Need(60), ())
+    assert found.states(DAY) == ()  # the next call makes the scope again, with nothing spent
+    assert not found.knows("*")
+
+
+def test_stored_amounts_belong_to_the_period_of_the_time_at_which_they_are_loaded() -> None:
+    found = policy(100, "day")
+    held = [Reservation(key(name), Need(60), (("*", "1970-01-02"),)) for name in ("a", "z")]
+    found.load(["*", "other"], [Spent("other", "1970-01-02", Need(9))], held, DAY)
+    assert (state(found, DAY).elsewhere_tokens, state(found, DAY).sessions) == (60, ("z",))  # `a` runs
+    assert found.reservations("a") == ()
+
+
+def test_a_session_that_has_left_runs_no_more_and_its_stored_reservations_count() -> None:
+    found = policy()
+    found.leave("a", 0)
+    found.load(["*"], [], [Reservation(key("a"), Need(60), (("*", ""),))], 0)
+    assert state(found).elsewhere_tokens == 60
+
+
+def test_the_reservations_of_the_epoch_that_begins_are_its_own() -> None:
+    found = policy()
+    asks(found, "a", 20)
+    assert found.begin("a", 1, [], 0) == []
+    assert [one.key for one in found.reservations("a")] == [key("a")]
+
+
+def test_the_first_end_of_a_period_is_the_one_that_is_waited_for() -> None:
+    found = BudgetPolicy({"*": Budget(tokens=100, per="month"), "t": Budget(tokens=100, per="day")}, 0)
+    found.begin("a", 1, (), 0)
+    for turn in (1, 2):
+        found.request(key("a", turn=turn), ("*", "t"), Need(60), 5)
+    assert found.wait_ms(5) == DAY - 5
+    assert found.wait_ms(DAY - 1) == 1
+    found.states(DAY + 3)
+    assert found.wait_ms(DAY - 1) == DAY + 1  # the clock was set back
+    assert [(one.scope, one.period) for one in found.states(DAY)] == [("*", "1970-01"), ("t", "1970-01-02")]
+    assert found.states(31 * DAY)[0].period == "1970-02"
+    assert BudgetPolicy({"*": Budget(tokens=1)}, 0).wait_ms(0) is None
+
+
+def test_a_line_is_served_from_its_head_as_far_as_there_is_room() -> None:
+    found = policy(100, None, "a", "b", "c", "d")
+    asks(found, "a", 90)
+    for name, tokens in (("b", 50), ("c", 30), ("d", 60)):
+        assert asks(found, name, tokens) is None
+    pays(found, "a", 90, 0)
+    assert [one[0].session for one in found.give(0)] == ["b", "c"]
+    assert state(found).waiting == 1
+    found.cancel(key("b"), 0)  # it has its answer: nothing to be taken out
+    pays(found, "b", 50, 0)
+    assert [one[0].session for one in found.give(0)] == ["d"]

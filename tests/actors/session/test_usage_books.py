@@ -2,9 +2,12 @@
 
 import pytest
 
-from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.usage import ZERO, plus
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested, TurnSettled
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -51,3 +54,34 @@ def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:
         books = UsageBooks()
         parts = summed(books.take(log[:cut]) + books.take(log[cut:]))
         assert parts == summed(whole)
+
+
+CALLED = (
+    ("host", "supervisor", TurnRequested(1, need=Need(40))),
+    ("supervisor", "model", CallModel("host", 1)),
+)
+AGAIN = (("host", "supervisor", TurnRequested(2, need=Need(40))), CALLED[1])
+FORKED = ("client", "supervisor", Forked("o", 5, "", Resumed(2)))
+REPLIED = ("model", "host", ModelReplied(1, 1))
+REUSED = ("model", "host", ModelReplied(1, 1, reused=3))
+SETTLED = ("host", "supervisor", TurnSettled(Usage(output_tokens=7)))
+
+
+@pytest.mark.parametrize(
+    ("posts", "calls"),
+    [
+        ((*CALLED, FORKED, REUSED, SETTLED), 0),
+        ((*CALLED, FORKED, REPLIED, SETTLED), 1),
+        ((*CALLED, REPLIED, FORKED, SETTLED), 0),
+        ((*CALLED, REPLIED, SETTLED, FORKED, *CALLED, REPLIED, SETTLED), 2),
+        ((*CALLED, REPLIED, SETTLED, *AGAIN, FORKED, SETTLED), 2),
+        ((FORKED, REPLIED, *CALLED, FORKED, SETTLED), 1),
+    ],
+)
+def test_a_fork_pays_for_the_calls_that_it_makes(
+    posts: tuple[tuple[str, str, AnyMessage], ...], calls: int
+) -> None:
+    log = [Event(seq, 0, sender, to, 0, body) for seq, (sender, to, body) in enumerate(posts, 1)]
+    charges = UsageBooks(is_fork=True).take(log)
+    assert sum(one.usage.calls for one in charges) == calls
+    assert UsageBooks().take(log) != [] or calls == 0

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.port_messages import BudgetGiven
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.supervisor.budgets import charge_of, fits, reserve, settle, shortage
+from callboard.actors.supervisor.budgets import charge_of, fits, reserve, settle, shortage, shortage_above
 from callboard.actors.supervisor.reserve import Reserve, add
 from callboard.actors.supervisor.state import Budget, Record
 
@@ -61,6 +62,21 @@ def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too
     )
     assert "; 0 tokens are left, 1,000 of 1,000 are spent" in shortage(
         ancestry(account(1_000, spent=1_000)), Need(5), 0, rules=2
+    )
+
+
+def test_one_token_is_left_two_are_and_former_rules_keep_their_words() -> None:
+    one = ancestry(account(2, spent=1))
+    assert shortage(one, Need(2), 0, rules=2) == "it needs up to 2 tokens; 1 token is left, 1 of 2 is spent"
+    former = "it needs up to 2 tokens; 1 tokens are left, 1 of 2 are spent"
+    assert shortage(one, Need(2), 0, rules=1) == former
+    refused = BudgetGiven("host", 1, 1, "refused", (), "day", "", "tokens", 3, 2)
+    above = "the budget 'day' is too small for another turn: it needs up to "
+    assert shortage_above(Need(1), refused) == above + "1 token; 1 of 3 tokens is left"
+    assert shortage_above(Need(9), replace(refused, spent=0)) == above + "9 tokens; 3 of 3 tokens are left"
+    held = replace(refused, elsewhere=1, sessions=("s",))
+    assert shortage_above(Need(9), held).endswith(
+        "0 of 3 tokens are left, since calls of sessions that no process runs hold 1 token; resume them: s"
     )
 
 

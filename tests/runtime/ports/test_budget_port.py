@@ -188,7 +188,7 @@ def test_the_refusal_says_what_is_needed_and_what_is_left() -> None:
         await runtime.run(service.host, "go")
         refused = await runtime.run(service.host, "go")
         assert refused.kind == "budget"
-        assert "500 tokens of 1,500 tokens is left" in refused.detail
+        assert "500 of 1,500 tokens are left" in refused.detail
 
     run(body, SMALL)
 
@@ -555,6 +555,36 @@ def test_a_fork_spends_only_on_the_calls_that_it_makes() -> None:
     log = run(body)
     given = [one.body.spans for one in events_of(log, "f") if isinstance(one.body, BudgetGiven)]
     assert [len(spans) for spans in given] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("at", [2, 5])  # the ask, and the request for budgets
+def test_the_first_call_of_a_fork_is_reserved_and_charged_like_any_other(at: int) -> None:
+    service = Service(waits=True)
+    host = service.host
+
+    async def body(runtime: Runtime) -> None:
+        first = await runtime.open(host, session_id="a")
+        busy = asyncio.ensure_future(first.ask("one"))
+        await settled(lambda: service.made)
+        session = await runtime.open(host, session_id="s")
+        waiting = asyncio.ensure_future(session.ask("two"))
+        await settled(lambda: len(session._bound.keys._needs))  # type: ignore[union-attr]  # it is bound
+        await session.detach()
+        service.answer()
+        assert (await busy).is_ok
+        fork = await runtime.fork("s", host, at=at, fork_id="f")
+        await settled(lambda: service.made == 2)
+        spending = await runtime.log.spending.read()  # type: ignore[union-attr]  # it keeps spending
+        assert [one.need.tokens for one in spending.reserved] == [(await scope(runtime)).reserved_tokens]
+        service.answer()
+        assert (await fork.outcome).is_ok
+        await fork.close()
+        usage = {row.session_id: row.usage.tokens async for row in runtime.sessions()}
+        assert usage == {"a": 100, "s": 0, "f": 100}
+        with pytest.raises(SessionDetached):
+            await waiting
+
+    run(body, {"*": Budget(tokens=1_500)})
 
 
 # --- refused arguments ------------------------------------------------------------------------

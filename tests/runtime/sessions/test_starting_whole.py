@@ -8,11 +8,13 @@ import pytest
 
 from callboard import (
     Agent,
+    Budget,
     Limits,
     ProgramContext,
     Runtime,
     ScriptedModel,
     ToolContext,
+    Usage,
     call,
     calls,
     program,
@@ -23,7 +25,7 @@ from callboard.actors.protocol.bundles import Denied
 from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.errors import Diverged, Fenced, MissingDeps, MissingFiles, SessionBusy
 from callboard.actors.protocol.request import ModelRequest
-from callboard.errors import AgentsChanged, SessionEnded
+from callboard.errors import AgentsChanged, MissingBudgets, SessionEnded
 from callboard.permissions import Bundle
 from callboard.replay import Recording
 from callboard.runtime.files.files import Files
@@ -347,5 +349,59 @@ def test_a_fork_asks_about_its_effects_where_the_approvals_are_also_after_a_resu
             assert (await fork.outcome).text == "done"
             await fork.close()
         Recording.open(MemoryReader(log), "f").verify().check()
+
+    asyncio.run(main())
+
+
+# --- budgets above sessions -------------------------------------------------------------
+
+BUDGETS = {"t:*": Budget(tokens=360)}
+
+
+def bounded(log: MemoryLog, **more: Any) -> Runtime:
+    """Build a runtime whose calls use 100 tokens each. The first needs 135, the others some 230."""
+    model = ScriptedModel(answers, max_tokens=100, usage=Usage(output_tokens=100))
+    return Runtime(log, model=model, **more)
+
+
+def test_a_session_is_bound_by_its_budgets_from_its_start_through_sleep_and_resume() -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        async with bounded(log, budgets=BUDGETS) as runtime:
+            session = await runtime.open(HOST, session_id="s", tags=["t:a"])
+            assert (await session.ask("one")).is_ok
+            session._sleep_if_idle()
+            await session._settled()
+            assert session._is_asleep
+            assert (await session.ask("two")).is_ok
+            assert session._bound.keys is not None
+            assert session._bound.keys.epoch == 2
+            await session.detach(0)
+        async with bounded(log, budgets=BUDGETS) as runtime:
+            session = await runtime.resume("s", HOST)
+            assert (await session.ask("three")).kind == "budget"
+            await session.detach(0)
+        async with bounded(log, budgets=BUDGETS) as runtime:
+            late = await runtime.run(HOST, "a long text " * 30, tags=["t:a"])
+            assert late.kind == "budget"  # the amount spent is loaded
+        assert [one.scopes for one in resumed_in(log)] == [None, None]
+        spending = await log.spending.read()
+        assert [(one.scope, one.amount.tokens) for one in spending.spent] == [("t:*=t:a", 200)]
+
+    asyncio.run(main())
+
+
+def test_a_session_goes_on_under_other_budgets_only_if_changes_are_accepted() -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        async with bounded(log, budgets=BUDGETS) as runtime:
+            await (await runtime.open(HOST, session_id="s", tags=["t:a"])).detach(0)
+        async with bounded(log, budgets={"*": Budget(tokens=300)}) as runtime:
+            with pytest.raises(MissingBudgets, match=r"session s was begun under the budgets 't:\*'"):
+                await runtime.resume("s", HOST)
+            session = await runtime.resume("s", HOST, accept_changes=True)
+            assert [(await session.ask(words)).kind for words in ("one", "two")] == ["answered", "budget"]
+            await session.detach(0)
+        assert [one.scopes for one in resumed_in(log)] == [("*",)]
 
     asyncio.run(main())

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.errors import ToolError
+from callboard.runtime.sanitize import MAX_DEPTH
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
 from callboard.runtime.tools.output import MAX_ERROR_CHARS, Blocks, cut, describe, failed, returned
@@ -95,6 +96,7 @@ def test_a_note_is_kept_where_the_text_is_cut() -> None:
     assert len(text) <= 400
     assert "[cut: " in text
     assert text.endswith("\n[note: numbers that are not finite are null: $[0]]")
+    assert str(read([float("nan")], max_chars=10)).startswith("\n[cut: these are the first 0 of 6 ")
     blocks = read([{**TEXT, "more": float("inf")}])
     assert isinstance(blocks, list)
     assert blocks[1]["text"] == "[note: numbers that are not finite are null: $[0].more]"
@@ -173,6 +175,15 @@ def test_an_exception_whose_message_cannot_be_read_is_told_all_the_same() -> Non
     assert describe(Mute()) == "Mute: its message cannot be read"
 
 
+def test_a_group_whose_parts_cannot_be_read_is_told_all_the_same() -> None:
+    class Odd(ExceptionGroup[ValueError]):
+        @property
+        def exceptions(self) -> tuple[ValueError, ...]:
+            raise RuntimeError("no")
+
+    assert describe(Odd("all", [ValueError("x")])) == "Odd: its message cannot be read"
+
+
 def test_a_value_that_fights_being_read_is_a_note() -> None:
     class Hostile(Mapping[str, object]):
         def __getitem__(self, key: str) -> object:
@@ -249,7 +260,7 @@ def test_a_secret_in_what_cannot_be_used_is_not_told_either() -> None:
 
 @pytest.mark.parametrize(
     ("value", "chars"),
-    [("x" * 11, 11), ([{**TEXT, "text": "x" * 6}, IMAGE, {**TEXT, "text": "x" * 6}], 12), ([5] * 10, 21)],
+    [("x" * 11, 11), ([{**TEXT, "text": "x" * 7}, IMAGE, {**TEXT, "text": "x" * 7}], 14), ([5] * 10, 21)],
 )
 def test_a_program_gets_a_whole_value_or_an_error_with_its_size(value: object, chars: int) -> None:
     outcome = returned(value, chars - 1, may_cut=False)
@@ -281,6 +292,19 @@ def test_every_kind_of_content_is_passed_on(block: dict[str, object]) -> None:
 def test_blocks_without_a_type_are_data() -> None:
     assert read(Blocks([{"type": "x"}, {"text": "y"}])) == '[{"type":"x"},{"text":"y"}]'
     assert read(Blocks([{"type": "x"}])) == [{"type": "x"}]
+
+
+def test_blocks_may_nest_as_deeply_as_any_value() -> None:
+    def nested(levels: int) -> dict[str, object]:
+        value: object = 1
+        for _ in range(levels - 1):
+            value = [value]
+        return {"type": "new_kind", "x": value}
+
+    assert read(nested(MAX_DEPTH)) == msgspec.json.encode(nested(MAX_DEPTH)).decode()
+    assert "[note: " in str(read(nested(MAX_DEPTH + 1)))
+    assert read(Blocks([nested(MAX_DEPTH)])) == [nested(MAX_DEPTH)]
+    assert "[note: " in str(read(Blocks([nested(MAX_DEPTH + 1)])))
 
 
 def test_large_numbers_are_written_in_full() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,11 +11,15 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stopped
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
+from callboard.actors.session.budget_scope import Spent
+from callboard.runtime.log.cipher import new_cipher
 from callboard.runtime.log.protocol import Append
-from callboard.runtime.log.spending import Spending, Unlogged
+from callboard.runtime.log.spending import NetChanges, Spending, Unlogged
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.schema import make_tables
+from callboard.runtime.log.sqlite.spending import SpendingTables
 
 SPANS = (("tenant:*=tenant:acme", "2026-11-28"),)
 
@@ -67,7 +71,8 @@ def test_lost_reservations_are_listed_as_they_were(path: Path) -> None:
 CHANGES = (call(1), call(2), Settlement(call(1), Need(30, 3)))
 DAMAGES = {
     "a text for tokens": "UPDATE budgets SET tokens = 'many'",
-    "tokens below zero": "UPDATE budgets SET tokens = -5",
+    "tokens below zero": "UPDATE budgets SET tokens = -1",
+    "half a token": "UPDATE budgets SET tokens = 1.5",
     "a real number": "UPDATE budgets SET micro_usd = 1.5",
     "a period in other bytes": "UPDATE budgets SET period = x'ff'",
     "half of a list": "UPDATE reservations SET held = '[['",
@@ -115,3 +120,58 @@ def test_the_amounts_of_the_sum_of_many_batches_are_exact(path: Path) -> None:
     spending, unlogged = read(path)
     assert [one.amount for one in spending.spent] == [Need(sum(range(200)), 200)]
     assert (spending.reserved, unlogged) == ((), [])
+
+
+# --- the statements alone ---------------------------------------------------------------
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def tables(request: pytest.FixtureRequest) -> Iterator[SpendingTables]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        make_tables(connection)
+        cipher = new_cipher(b"k" * 32) if request.param == "encrypted" else None
+        yield SpendingTables(connection, cipher)
+
+
+def held(session: str, epoch: int, turn: int = 1, scope: str = "b", need: Need = Need(5, 7)) -> Reservation:  # noqa: B008  # it never changes
+    return Reservation(CallKey(session, epoch, "host", turn, 1), need, ((scope, "2"),))
+
+
+def test_amounts_and_reservations_are_read_in_order_for_all_scopes_or_some(tables: SpendingTables) -> None:
+    spans = (("b", "2"), ("b", "1"), ("a", "9"))
+    settled = Reservation(CallKey("s", 1, "host", 9, 1), Need(5, 7), spans)
+    only_money, only_tokens = held("t", 1, need=Need(0, 5)), held("r", 1, scope="a", need=Need(5, 0))
+    tables.apply([settled, only_money, only_tokens], {})
+    tables.apply([Settlement(settled, Need(0, 3))], {(4, ("2026-11-28", "m", "p")): Usage(1, calls=1)})
+    amount = Need(0, 3)
+    spent = (Spent("a", "9", amount), Spent("b", "1", amount), Spent("b", "2", amount))
+    assert tables.read() == Spending(spent, (only_tokens, only_money))
+    assert tables.read(["b", "c"]) == Spending(spent[1:], (only_money,))
+    assert tables.read([]) == Spending()
+    rows = tables.usage._connection.execute("SELECT session, day, input_tokens FROM usage").fetchall()
+    assert rows == [(4, "2026-11-28", 1)]
+
+
+def test_a_settlement_that_charges_nothing_closes_its_reservation(tables: SpendingTables) -> None:
+    tables.apply([held("s", 1)], {})
+    tables.apply([Settlement(held("s", 1), NOTHING)], {})
+    assert tables.read() == Spending()
+    assert [*tables.parameters(NetChanges(), {})] == ["usage"]  # as for most batches
+
+
+def test_only_earlier_epochs_of_the_session_are_handed_over(tables: SpendingTables) -> None:
+    others = [held("r", 1), held("s", 2, 3), held("s", 3)]
+    tables.apply([held("s", 1), held("s", 1, 2), *others], {})
+    assert tables.hand_over("s", 2, [held("s", 2)], [], 77) == [held("s", 1, 2)]
+    assert tables.read() == Spending((Spent("b", "2", Need(5, 7)),), tuple(sorted([held("s", 2), *others])))
+    assert tables.unlogged() == [Unlogged(held("s", 1, 2), 77)]
+
+
+def test_all_reservations_of_a_session_that_is_deleted_are_charged(tables: SpendingTables) -> None:
+    tables.apply([held("s", 1), held("s", 99), held("r", 1)], {})
+    tables.charge_all("s", 88)
+    assert tables.read() == Spending((Spent("b", "2", Need(10, 14)),), (held("r", 1),))
+    assert tables.unlogged() == [Unlogged(held("s", 1), 88), Unlogged(held("s", 99), 88)]
+    tables._connection.execute("UPDATE reservations SET held = '00'")
+    with pytest.raises(CorruptLog, match="row of a reservation"):
+        tables.read()

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.sqlite.schema import make_tables
+from callboard.runtime.log.sqlite.usage import UsageTable
 from tests.runtime.log.kit import large
 
 
@@ -35,6 +37,7 @@ def test_a_batch_of_several_statements_has_its_usage_and_so_has_a_copy(path: Pat
     written(path)
     with SQLiteReader(path) as reader:
         rows = reader.usage()
+        assert {(row.session_id, row.day, row.model) for row in rows} == {("s", "2026-11-28", "m")}
         assert [(row.profile, row.usage.input_tokens, row.usage.calls) for row in rows] == [
             ("p0", 135, 10),
             ("p1", 145, 10),
@@ -46,7 +49,7 @@ def test_a_batch_of_several_statements_has_its_usage_and_so_has_a_copy(path: Pat
         assert copy.sessions()[0].usage.calls == 30
 
 
-@pytest.mark.parametrize("damage", ["calls = 'x'", "micro_usd = -1", "day = x'ff'"])
+@pytest.mark.parametrize("damage", ["calls = 'x'", "input_tokens = 1.5", "micro_usd = -1", "day = x'ff'"])
 def test_a_damaged_row_is_refused_with_the_command_that_fills_it_again(path: Path, damage: str) -> None:
     written(path)
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -55,3 +58,29 @@ def test_a_damaged_row_is_refused_with_the_command_that_fills_it_again(path: Pat
         reader.usage()
     with SQLiteReader(path) as reader:
         assert reader.sessions()[0].usage.calls == 20  # its session is listed all the same
+
+
+def test_usage_is_put_added_to_and_dropped_for_one_session() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        make_tables(connection)
+        for number, name in enumerate("ab", 1):
+            connection.execute(
+                "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) "
+                "VALUES (?, ?, 1, 0, 0, '', x'')",
+                (number, name),
+            )
+        table = UsageTable(connection)
+        for name in "ab":
+            table.put(name, [Charge("d", "m", "p", Usage(1)), Charge("d", "m", "p", Usage(2))])
+        table.add({(1, ("d", "m", "p")): Usage(4), (1, ("e", "m", "p")): Usage(8)})
+        assert [(row.session_id, row.day, row.usage.input_tokens) for row in table.read()] == [
+            ("a", "d", 7),
+            ("a", "e", 8),
+            ("b", "d", 3),
+        ]
+        table.put("a", [])
+        assert [row.session_id for row in table.read()] == ["b"]
+        table.drop(2)
+        assert table.read() == []
+        with pytest.raises(SessionNotFound, match="c"):
+            table.put("c", [])
