@@ -23,7 +23,7 @@ _HOMES = {
     "runtime.agent": ("Agent",),
     "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
     "runtime.brief": ("Brief", "Transcript"),
-    "runtime.capacity": ("CapacityReport",),
+    "runtime.budgets": ("CapacityReport",),
     "runtime.compaction": ("Compact",),
     "runtime.contexts": ("SystemContext", "WholeHistory"),
     "runtime.files.files": ("Files",),

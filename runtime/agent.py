@@ -34,9 +34,8 @@ from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import name_of, output_type
-from callboard.runtime.tools.cached_tools import refuse_alike
 from callboard.runtime.tools.shared_state import state_keys
-from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
+from callboard.runtime.tools.sources import ToolSource, refuse_alike, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
 if TYPE_CHECKING:

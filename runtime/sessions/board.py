@@ -39,8 +39,7 @@ from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
-from callboard.runtime.sessions.admitted_groups import admitted_groups
-from callboard.runtime.sessions.decider_actor import DeciderActor
+from callboard.runtime.sessions.decider_actor import DeciderActor, admitted_groups
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
 from callboard.runtime.sessions.secret_inputs import SecretInputs

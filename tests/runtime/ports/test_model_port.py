@@ -25,8 +25,7 @@ from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
 from callboard.runtime.ports import model_port
-from callboard.runtime.ports.body_keeper import BodyKeeper
-from callboard.runtime.ports.count_watch import CountWatch
+from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.model_port import USAGE_MAX, ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import Secrets

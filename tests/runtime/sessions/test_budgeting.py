@@ -24,10 +24,9 @@ from callboard.errors import CorruptLog, MissingBudgets, MisuseError
 from callboard.log import MemoryLog
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.log.spending import Spending
-from callboard.runtime.ports.budget_port import BudgetPort
+from callboard.runtime.ports.capacity_port import BudgetPort
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import Bound
-from callboard.runtime.sessions.budgeting import Budgeting
+from callboard.runtime.sessions.budgeting import Bound, Budgeting
 from callboard.runtime.sessions.resuming import RecordedSession
 
 OPENED = SessionOpened(2, "host", (), ModelSpec("m"), tags=("t:a",))
