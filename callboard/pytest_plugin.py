@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from callboard.testing.fixtures import Explorer, Recordings
+    from callboard.pytest_fixtures import Explorer, Recordings
 
 UPDATED = "callboard_updated"
 """The name under which a test's report tells of a recording that was written again."""
@@ -96,7 +96,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture
 def callboard_explore(request: pytest.FixtureRequest) -> "Iterator[Explorer]":
     """Explore scenarios. The test fails with the counterexample, or if a goal was never reached."""
-    from callboard.testing.fixtures import Explorer
+    from callboard.pytest_fixtures import Explorer
 
     explorer = Explorer(request, partial(bounds_of, request.config))
     yield explorer
@@ -106,7 +106,7 @@ def callboard_explore(request: pytest.FixtureRequest) -> "Iterator[Explorer]":
 @pytest.fixture
 def recording(request: pytest.FixtureRequest) -> "Recordings":
     """Replay recordings strictly, with the recorded agents or with those of today. No model is called."""
-    from callboard.testing.fixtures import Recordings
+    from callboard.pytest_fixtures import Recordings
 
     return Recordings(request, UPDATED)
 

@@ -9,8 +9,7 @@ if __name__ != "callboard.replay":
     )
 
 _HOMES = {
-    "replay.changed.agents_now": ("AgentsNow",),
-    "replay.changed.result": ("ChangedReplay", "DecisionDifference", "RequestDifference"),
+    "replay.changed.result": ("AgentsNow", "ChangedReplay", "DecisionDifference", "RequestDifference"),
     "replay.diagnosis.finding": ("Finding",),
     "replay.diff": ("Difference", "SessionDiff"),
     "replay.divergence": ("Divergence",),
@@ -19,7 +18,7 @@ _HOMES = {
     "replay.search": ("Match", "Query"),
     "replay.steps": ("Step",),
     "replay.tool_figures": ("ToolCollector", "ToolUsage", "tool_usage"),
-    "replay.verification": ("Verification",),
+    "replay.verify": ("Verification",),
     "replay.why": ("Why",),
     "runtime.log.tree": ("Tree",),
 }

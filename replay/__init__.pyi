@@ -1,6 +1,6 @@
 # Written by `python -m tools.public_names` from the table beside it; do not edit.
 
-from callboard.replay.changed.agents_now import AgentsNow as AgentsNow
+from callboard.replay.changed.result import AgentsNow as AgentsNow
 from callboard.replay.changed.result import ChangedReplay as ChangedReplay
 from callboard.replay.changed.result import DecisionDifference as DecisionDifference
 from callboard.replay.changed.result import RequestDifference as RequestDifference
@@ -17,7 +17,7 @@ from callboard.replay.steps import Step as Step
 from callboard.replay.tool_figures import ToolCollector as ToolCollector
 from callboard.replay.tool_figures import ToolUsage as ToolUsage
 from callboard.replay.tool_figures import tool_usage as tool_usage
-from callboard.replay.verification import Verification as Verification
+from callboard.replay.verify import Verification as Verification
 from callboard.replay.why import Why as Why
 from callboard.runtime.log.tree import Tree as Tree
 

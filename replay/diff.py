@@ -24,8 +24,7 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
-from callboard.replay.diff_values import LONG_CHARS, compared, shortened
-from callboard.replay.divergence import first_difference
+from callboard.replay.divergence import LONG_CHARS, compared, first_difference, shortened
 from callboard.replay.reading import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -60,8 +59,8 @@ class Difference(NamedTuple):
     """A pair of events that differ, or one without a pair.
 
     seqs: of the event in each session; 0 where it has none. agent: as the first session addresses it.
-    path: of the first value that differs. first, second: the values there, in each session. place: the name
-    of the call or turn that they belong to.
+    path: of the first value that differs. first, second: the values there, in each session, or `ABSENT`.
+    place: the name of the call or turn that they belong to.
     """
 
     kind: str

@@ -4,15 +4,26 @@ A path is made of the names of fields and the places of list items, with dots be
 `*` stands for each field or item. A name that holds a dot, a star or a quote stands in double quotes, as
 JSON writes it. A string that holds a JSON object or list is read where a path goes on behind it: tools
 often return JSON as text.
+
+Find a value in a message: as whole words, or as an equal number in any spelling.
+
+    Held("7").places(body)              not in 17, in "k7" or in the number of a turn
+    Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"
+
+A place has the words near the value: up to 60 characters to each side, the names of the fields that lead to
+it, and short texts beside it. The words next to it, and the name of its own field, are there twice, the
+second time with `~` before them. By them two messages that hold the same value are told apart.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.divergence import FOREIGN, IDS
 
 Leaf: TypeAlias = tuple[str, "str | int | float | bool | None"]
 """A path, and the string, number, boolean or null there."""
@@ -99,3 +110,144 @@ def _no_path(path: str) -> MisuseError:
         f"{path!r} is not a path: write field names with dots between, such as body.output.cents; "
         'a name with a dot in it stands in quotes: body."a.b"'
     )
+
+
+NEAR_CHARS: Final = 60
+_NUMBER_CHARS_MAX: Final = 400
+
+# A sign, digits in groups of three or without, a fraction, an exponent. Not part of a word or a version, nor
+# the number of a line (`12→text`) in the result of a tool that reads files.
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?:[eE][-+]?\d{1,3})?(?![\d_→]|\.\d|[^\W\d_]+\d)"
+)
+_PARTS: Final = re.compile(r"([-+]?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
+_WORD: Final = re.compile(r"[^\W\d]\w+")
+_COMMON: Final = frozenset(
+    {"the", "and", "has", "have", "are", "was", "for", "with", "its", "that", "this"}
+    | {"is", "it", "in", "of", "on", "to", "at", "an", "as", "by", "be", "or", "we", "no"}
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_COMMON_DIGITS_MAX: Final = 2
+_SKIPPED: Final = IDS | {"type", "sent", "telemetry"}
+
+Words = frozenset[str]
+_NO_WORDS: Final[Words] = frozenset()
+
+
+class Place(NamedTuple):
+    """A place that holds a value. words: near it. is_alone: nothing else stands in its field."""
+
+    words: Words
+    is_alone: bool
+
+
+def number_in(text: str) -> str:
+    """Return a number in one spelling, without groups and outer zeros; empty if the text is not a number."""
+    text = text.strip()
+    return _canonical(text) if len(text) <= _NUMBER_CHARS_MAX and _NUMBER.fullmatch(text) else ""
+
+
+def _canonical(text: str) -> str:
+    if re.search(r"\.\d{3},", text) or text.count(".") > 1:
+        text = text.replace(".", "").replace(",", ".")
+    found = _PARTS.fullmatch(re.sub(r"[,_'\u00a0\u202f]", "", text))
+    assert found is not None, text
+    sign, whole, fraction, exponent = found[1], found[2], found[3] or "", int(found[4] or 0)
+    digits, point = whole + fraction, len(whole) + exponent
+    digits = digits.ljust(point, "0") if point > 0 else "0" * -point + digits
+    point = max(point, 0)
+    whole, fraction = digits[:point].lstrip("0") or "0", digits[point:].rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return f"-{number}" if sign == "-" and number != "0" else number
+
+
+def numbers_in(value: object, *, is_foreign: bool = False) -> list[float]:
+    """Return the numbers of a decoded message that `Held` would find, in their order."""
+    value = opened(value)
+    if isinstance(value, dict):
+        inner = ((one, is_foreign or name in FOREIGN) for name, one in value.items() if name not in _SKIPPED)
+        return [number for one, inside in inner for number in numbers_in(one, is_foreign=inside)]
+    if isinstance(value, list):
+        return [number for one in value for number in numbers_in(one, is_foreign=is_foreign)]
+    if isinstance(value, str):
+        return [float(_canonical(found[0])) for found in _NUMBER.finditer(value)]
+    if is_foreign and isinstance(value, int | float) and not isinstance(value, bool):
+        return [float(value)]
+    return []
+
+
+class Held:
+    """A value to look for. is_whole: only as whole words; a number always stands for itself."""
+
+    def __init__(self, text: str, *, is_whole: bool = True) -> None:
+        self.text = text
+        self.number = number_in(text)
+        self.is_whole = is_whole or bool(self.number)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        edges = (r"(?<!\w)" if self.text[:1].isalnum() else "", r"(?!\w)" if self.text[-1:].isalnum() else "")
+        before, after = edges if self.is_whole else ("", "")
+        return re.compile(f"{before}{re.escape(self.text)}{after}")
+
+    @property
+    def is_common(self) -> bool:
+        """True for a value that many messages hold by chance: a number of two digits, a flag."""
+        digits = self.number.lstrip("-").replace(".", "")
+        return len(digits) <= _COMMON_DIGITS_MAX if digits else self.text in ("true", "false", "null")
+
+    def places(self, body: object) -> Iterator[Place]:
+        """Yield the places where a decoded message holds the value."""
+        yield from self._places(body, _NO_WORDS, _NO_WORDS, is_foreign=False)
+
+    def _places(self, value: object, near: Words, name: Words, *, is_foreign: bool) -> Iterator[Place]:
+        value = opened(value)
+        if isinstance(value, dict):
+            yield from self._in_object(value, near, is_foreign=is_foreign)
+        elif isinstance(value, list):
+            for one in value:
+                yield from self._places(one, near, name, is_foreign=is_foreign)
+        elif isinstance(value, str):
+            for words, is_alone in self._in_text(value):
+                yield Place(near | (name if is_alone else words), is_alone)
+        elif is_foreign and self._is(value):  # a number of our own is not content: a turn, a limit, a price
+            yield Place(near | name, is_alone=True)
+
+    def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Place]:
+        texts = [one for one in value.values() if isinstance(one, str) and len(one) <= NEAR_CHARS]
+        beside = near | words_of(" ".join(texts)) if is_foreign else near
+        for name, one in value.items():
+            if is_foreign or name not in _SKIPPED:
+                inside = is_foreign or name in FOREIGN
+                words = words_of(name)
+                yield from self._places(one, beside | words, _next_to(words), is_foreign=inside)
+            if is_foreign and not self.number and self._pattern.search(name):
+                yield Place(near, is_alone=False)
+
+    def _in_text(self, text: str) -> Iterator[Place]:
+        for found in (_NUMBER if self.number else self._pattern).finditer(text):
+            if not self.number or number_in(found[0]) == self.number:
+                start, end = found.span()
+                before = _words_in(text[max(start - NEAR_CHARS, 0) : start])
+                after = _words_in(text[end : end + NEAR_CHARS])
+                words = frozenset((*before, *after)) | _next_to((*before[-1:], *after[:1]))
+                yield Place(words, is_alone=text.strip() == found[0])
+
+    def _is(self, value: object) -> bool:
+        written = _encode(value).decode()
+        return number_in(written) == self.number if self.number else written == self.text
+
+
+def words_of(text: str) -> Words:
+    """Return the words of a text that say something, without their plural."""
+    return frozenset(_words_in(text))
+
+
+def _words_in(text: str) -> list[str]:
+    words = (found[0].lower() for found in _WORD.finditer(_CAMEL.sub(" ", text).replace("_", " ")))
+    return [word.removesuffix("s") for word in words if word not in _COMMON]
+
+
+def _next_to(words: Iterable[str]) -> Words:
+    return frozenset(f"~{word}" for word in words)

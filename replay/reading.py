@@ -3,6 +3,11 @@
 Reading from the first event on checks the hash chain on the way; reading in the middle does not.
 
 The kind of a stored message, and the agent it is about, without decoding the whole message.
+
+The title of a session: the one it was given, else the beginning of its first prompt.
+
+A session that was opened without a prompt has no title in its row, and its first prompt comes later. So the
+title is read from the log where it is shown, which also serves sessions of earlier versions.
 """
 
 import weakref
@@ -12,10 +17,11 @@ from itertools import chain
 from typing import Final, Generic, TypeVar, overload
 
 import msgspec
+from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import UnreadableBody, decode_all
-from callboard.actors.protocol.errors import CorruptLog, UnknownName
+from callboard.actors.protocol.errors import CallboardError, CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.page_sizes import PageSizes
@@ -28,6 +34,8 @@ from callboard.runtime.log.protocol import (
     check_rules,
     event_of,
 )
+from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.tree import prompt_text
 
 T = TypeVar("T")
 # A step looks at the events around its own. 64 rows cost 0.2 ms to read, one costs 0.14 ms.
@@ -221,3 +229,28 @@ def agent_of(row: Stored | Sealed) -> str:
 def concerns(row: Stored | Sealed, address: str) -> bool:
     """Return whether an actor sent or received this event, or it is a grant for that agent."""
     return address in (row.sender, row.recipient) or agent_of(row) == address
+
+
+_LOOKED_AT: Final = 64
+"""Events among which the first prompt is looked for: before it stand only the opening and changes of it."""
+
+
+def titled(reader: LogReader, rows: Iterable[SessionRow]) -> Iterator[SessionRow]:
+    """Yield the rows of sessions, each with its title. One that cannot be read stays without."""
+    for row in rows:
+        yield row if row.title or not row.head else replace(row, title=_first_prompt(reader, row.session_id))
+
+
+def title_in(event: Event) -> str:
+    """Return the title that an event gives a session without one; '' for an event that is not a prompt."""
+    return prompt_text(event.body.prompt) if isinstance(event.body, Ask) else ""
+
+
+def _first_prompt(reader: LogReader, session_id: str) -> str:
+    try:
+        for stored in reader.events(session_id, 1, _LOOKED_AT):
+            if kind_of(stored.body) == Ask.__name__:
+                return title_in(event_of(session_id, stored))
+    except (CallboardError, ValueError):  # a damaged session is listed, too
+        pass
+    return ""

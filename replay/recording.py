@@ -21,7 +21,7 @@ from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.search import Match, Query, search_all
-from callboard.replay.verification import Verification
+from callboard.replay.verify import Verification
 from callboard.replay.why import Why, why
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import given_log, open_reader
@@ -31,16 +31,13 @@ if TYPE_CHECKING:
     from callboard.actors.protocol.request import ModelRequest
     from callboard.actors.session.shared_state import SharedState
     from callboard.actors.session.step import ActorState
-    from callboard.replay.budget import BudgetReport
-    from callboard.replay.changed.agents_now import AgentsNow
-    from callboard.replay.changed.result import ChangedReplay
+    from callboard.replay.changed.result import AgentsNow, ChangedReplay
     from callboard.replay.diagnosis.finding import Finding
     from callboard.replay.diff import SessionDiff
-    from callboard.replay.digests import Change
-    from callboard.replay.grants import SentRequest
+    from callboard.replay.grants import BudgetReport, SentRequest
     from callboard.replay.grouping import Span
     from callboard.replay.rights import AgentRights
-    from callboard.replay.states import States
+    from callboard.replay.states import Change, States
     from callboard.replay.steps import Steps
     from callboard.replay.verify import Page
     from callboard.runtime.log.tree import Tree
@@ -242,7 +239,7 @@ class Recording(AbstractContextManager["Recording"]):
     def budget(self, at: int | None = None) -> "BudgetReport":
         """Return the budgets after event `at`, the events up to it checked. Raises UnknownName."""
         from callboard.actors.supervisor.state import SupervisorState
-        from callboard.replay.budget import budget_report
+        from callboard.replay.grants import budget_report
 
         upto = self._seq(at)
         state = self.state(upto, SUPERVISOR)
@@ -302,7 +299,7 @@ class Recording(AbstractContextManager["Recording"]):
         actor's events only, so their digests are not checked. Raises UnknownName.
         """
         from callboard.actors.session.step import initial
-        from callboard.replay.digests import changes
+        from callboard.replay.states import changes
 
         at, actor = self.decision(seq)
         if not actor:
@@ -313,7 +310,7 @@ class Recording(AbstractContextManager["Recording"]):
 
     def _shared_changes(self, event: Event) -> "Iterator[Change]":
         from callboard.actors.session.shared_state import folded
-        from callboard.replay.digests import may_change_shared, shared_changes
+        from callboard.replay.states import may_change_shared, shared_changes
 
         if not may_change_shared(event.body):
             return
@@ -325,7 +322,7 @@ class Recording(AbstractContextManager["Recording"]):
 
         path: of the field, such as `phase` or `spent.micro_usd`. Reads that actor's events up to there.
         """
-        from callboard.replay.digests import value_at
+        from callboard.replay.states import value_at
 
         found, value = 0, None
         for event in self.events_of(actor, max(1, before - 1)):
@@ -356,7 +353,7 @@ class Recording(AbstractContextManager["Recording"]):
         state = self.state(grant.seq, grant.body.agent)
         if not isinstance(state, AgentState):
             raise UnknownName(f"{grant.body.agent} is no agent")
-        return request_of(state)
+        return request_of(state, partial(self.state, grant.seq))
 
     def sent(self, asked: "ModelRequest") -> "SentRequest | None":
         """Return the digest of a request as it was sent, and its body if it was kept; None if not known.

@@ -21,7 +21,7 @@ import msgspec
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.replay.diff_values import FOREIGN, IDS
+from callboard.replay.divergence import FOREIGN, IDS
 from callboard.replay.json_values import at_path, names, parts_of, written
 from callboard.replay.reading import Source, concerns, kind_of, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects

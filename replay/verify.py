@@ -4,22 +4,31 @@ For every decision, recipients and bodies of its posts are compared, byte for by
 events that name the decided event as their cause and this actor as their sender. Times are not compared. A
 decision without outputs is a divergence, unless it is among the last of its actor in a session that was not
 closed. The log is read once; memory holds states, events that are not handled, and open requests.
+
+The result of a verification.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import canonical, encode
+from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import CLOSING_KINDS, Event, Post, is_closed_after
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests
+from callboard.runtime.log.protocol import Head
+
+if TYPE_CHECKING:
+    from callboard.replay.divergence import Divergence
+
 
 _ENDS: Final = CLOSING_KINDS | {AskEnded}
 
@@ -212,3 +221,33 @@ class Verifier:
 
 def _fail(divergence: Divergence) -> NoReturn:
     raise _Found(divergence)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of a verification: how much was checked, the head it holds for, the first divergence."""
+
+    session_id: str
+    events: int
+    decisions: int
+    head: Head
+    divergence: "Divergence | None"
+
+    @property
+    def is_ok(self) -> bool:
+        """Return whether the code does what the log says, byte for byte."""
+        return self.divergence is None
+
+    def check(self) -> None:
+        """Raise Diverged with the report, if there is a divergence."""
+        if self.divergence is not None:
+            raise Diverged("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """Return the result as lines of text."""
+        if self.divergence is not None:
+            return [f"session {self.session_id}", *self.divergence.lines()]
+        return [
+            f"session {self.session_id}: {self.events} events, {self.decisions} decisions, "
+            f"all as recorded; head {self.head.seq}:{self.head.digest.hex()}"
+        ]

@@ -40,9 +40,8 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
-from callboard.replay.held_values import Held, Place, Words, numbers_in, words_of
-from callboard.replay.importance import is_failure
-from callboard.replay.json_values import leaves, names
+from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
+from callboard.replay.steps import is_failure
 
 ODD_INPUTS_MIN: Final = 4
 _ASKED_CHARS_MAX: Final = 200  # of a text in a call's arguments or a task

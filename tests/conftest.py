@@ -13,7 +13,7 @@ from tests.browser import end_browser
 from tests.effort import effort
 from tests.skips import Skips
 
-LONGEST = ("tests/testing/test_guide.py", "tests/test_wheel.py")
+LONGEST = ("tests/replay/testing/agents/test_guide.py", "tests/test_wheel.py")
 """Tests of many seconds. By name they would be the last, with nothing left to do for the other process."""
 
 RAM = Path("/dev/shm")

@@ -20,7 +20,7 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.step import ActorState
-from callboard.replay.digests import state_digest
+from callboard.replay.states import state_digest
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld

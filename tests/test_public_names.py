@@ -121,9 +121,9 @@ def test_a_submodule_that_is_not_loaded_yet_can_be_public() -> None:
     package = ModuleType("a_package")
     sys.modules["a_package"] = package
     try:
-        names, load, listed = lazy_names("a_package", {"testing": ("runs",)})
+        names, load, listed = lazy_names("a_package", {"replay.testing.agents": ("runs",)})
         assert names == ["runs"]
-        assert load("runs") is sys.modules["callboard.testing.runs"]
+        assert load("runs") is sys.modules["callboard.replay.testing.agents.runs"]
         assert "runs" in vars(package)
         assert set(listed()) >= {"runs", "__name__"}
     finally:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.testing import fixtures as testing_campaign
+from callboard import pytest_fixtures as testing_campaign
 
 pytest_plugins = ("pytester",)
 

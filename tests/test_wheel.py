@@ -41,8 +41,8 @@ def test_the_wheel_works_from_another_folder(tmp_path: Path) -> None:
     assert Path(where).is_relative_to(target)
     assert said == "hello"
     assert model == "AnthropicModel('claude-sonnet-5')", "the wheel has no entry points"
-    for package in ("", "testing"):
-        assert (target / "callboard" / package / "__init__.pyi").is_file()
+    for stub in ("__init__.pyi", "testing.pyi"):
+        assert (target / "callboard" / stub).is_file()
     sources = {path.name for path in (ROOT / "replay" / "page" / "assets").iterdir()}
     assert {path.name for path in (target / "callboard" / "replay" / "page" / "assets").iterdir()} == sources
     for command in (["--help"], ["sessions", "--help"]):

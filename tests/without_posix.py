@@ -82,7 +82,7 @@ def take_away() -> None:
 
 def broken_imports() -> Iterator[str]:
     """Yield the modules that cannot be imported, with the reason."""
-    for package in ("actors", "runtime", "replay", "testing", "tools", "cli", "demo"):
+    for package in ("actors", "runtime", "replay", "tools", "cli", "demo"):
         whole = importlib.import_module(f"callboard.{package}")
         for found in pkgutil.walk_packages(whole.__path__, f"callboard.{package}."):
             if found.name in NEED_MORE or found.name.endswith("__main__"):

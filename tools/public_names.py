@@ -14,6 +14,7 @@ from callboard.lazy_names import Homes
 
 THEMES: Final = (
     "errors",
+    "frontends",
     "log",
     "memory",
     "messages",

@@ -29,6 +29,7 @@ with the first answer, not with the last.
   Programs
     program, program_state, program_step      steps, their calls and deadlines, and how a program ends
     latched                                   the end that its code cannot avert
+    whole_requests, asked_requests            questions with messages and tools of the program's own
 
   When it goes wrong
     failed_calls, retry, fallback             a model call without an answer: again, later, or another model

@@ -26,7 +26,9 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.tasks import ordinal_of
 from callboard.actors.agent.tool_changes import set_tools
 from callboard.actors.agent.turns import Decision, drain, finish, finish_invalid
+from callboard.actors.agent.whole_requests import request_at, with_reply
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import program_result, text_json, tool_result
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Post
@@ -83,6 +85,9 @@ def on_delegation(state: AgentState, seq: int, ended: DelegationEnded) -> Decisi
         return _after_word(take_end(state, seq, ended))
     if ended.labels and _is_heard(state, call):
         state = labelled(state, ended.labels)
+    if state.program is not None and state.program.requests and _is_heard(state, call):
+        requests = with_reply(state.program.requests, ended)
+        state = replace(state, program=replace(state.program, requests=requests))
     program = state.program if ended.latch and _is_wanted(state, call) else None
     if program is None:
         return _deliver(state, call, _block_of_end(state, call, ended), seq)
@@ -167,7 +172,16 @@ def _block_of_end(state: AgentState, call: OpenCall, ended: DelegationEnded, end
         value=ended.value,
         text=ended.text if STATUS[ended.kind] != "ok" else "",
         ends=ends,
+        reply=_reply_of(state, call, ended),
     )
+
+
+def _reply_of(state: AgentState, call: OpenCall, ended: DelegationEnded) -> Json:
+    """Return the stop reason and the usage of a reply to a whole request; null for any other end."""
+    assert state.program is not None
+    if ended.kind != "answered" or request_at(state.program.requests, call.turn, call.call) is None:
+        return NULL
+    return Json(encode({"stop_reason": ended.detail, "usage": ended.usage}))
 
 
 def _deliver(state: AgentState, call: OpenCall, block: Json, seq: int) -> Decision:

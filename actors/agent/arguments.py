@@ -61,12 +61,22 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     """The arguments of an `ask_model` call.
 
     schema: of the answer, null for text. model: a name, None for the usual one.
+    messages: of a question that carries its whole request (`whole_requests`), None for one with a prompt.
+    like: the ask whose system prompt, tools and settings it has; empty if they stand here. settings: further
+    parameters of the call, a JSON object. max_tokens: of the reply, None for the model's own bound.
+    force_tool: the tool that the model must use, empty for none.
     """
 
-    prompt: Json
+    prompt: Json = NULL
     schema: Json = NULL
     system: Json = NULL
     model: str | None = None
+    messages: tuple[Json, ...] | None = None
+    like: str = ""
+    tools: tuple[Json, ...] = ()
+    settings: Json = NULL
+    max_tokens: int | None = None
+    force_tool: str = ""
 
 
 class TaskWait(msgspec.Struct, frozen=True, gc=False):
@@ -183,11 +193,13 @@ def _plain(name: str) -> str:
 
 
 def read_question(arguments: Json) -> Question | None:
-    """Read the arguments of an `ask_model` call; return None if they are unusable or lack a prompt."""
+    """Read the arguments of an `ask_model` call; return None if they are unusable, or ask nothing."""
     try:
         question = _QUESTION.decode(arguments)
         if question.system != NULL:
             _PROMPT.decode(question.system)
+        if question.messages is not None:
+            return question if question.messages else None
         return question if _has_words(question.prompt) else None
     except (msgspec.DecodeError, RecursionError):
         return None

@@ -33,6 +33,7 @@ from callboard.actors.agent.answers import (
     on_told,
     on_tool,
 )
+from callboard.actors.agent.asked_requests import answers_whole, ask_whole, finish_whole, model_of
 from callboard.actors.agent.background import after_silence
 from callboard.actors.agent.calls import start_calls
 from callboard.actors.agent.content import BLANKS_SINCE, Said, last_words, read
@@ -88,7 +89,7 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     prefix, carry = prefix_for(begin), state.carry
-    model, fallback = first_of(begin.model)
+    model, fallback = first_of(model_of(begin))
     before = state
     state = with_model(state, model)
     if fallback is not state.fallback:
@@ -117,6 +118,8 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         labels=united(state.labels, begin.labels),
         rules=begin.rules,
     )
+    if begin.asked is not None:
+        return ask_whole(state, seq, begin.asked)
     return ask_new_turn(state, None, carry, prompt=prompt_of(begin), begun=(seq,))
 
 
@@ -140,6 +143,8 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         if step is None:
             return take_failure(state, reply, settled)
         return take_step(_remember(state, seq, reply, said), step, said.uses, settled)
+    if answers_whole(state):
+        return finish_whole(_remember(state, seq, reply, said), reply, settled)
     if said.is_empty and may_ask_again_after(state, reply):
         return ask_again_after_empty(state, settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)

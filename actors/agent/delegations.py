@@ -26,6 +26,7 @@ from callboard.actors.agent.arguments import (
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.whole_requests import request_at
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.codec import encode
@@ -150,17 +151,20 @@ def _why_not_by_task(prefix: RequestPrefix, names: tuple[str, ...], arguments: J
 def ask_model(state: AgentState, profile: Profile, call: int, use: ToolUse) -> Post | str:
     """Return the delegation to an implicit agent without tools, which puts a question to a model.
 
-    profile: of the program that asks.
+    profile: of the program that asks. One that carries its whole request is kept by its program, whose state
+    names it.
     """
     asked = read_question(use.input)
+    request = request_at(state.program.requests, state.turn, call) if state.program is not None else None
+    if asked is not None and asked.messages is not None and request is None:
+        return prompts.UNUSABLE_REQUEST
     model = next((one for one in profile.models if asked and one.name == asked.model), None)
     if asked is None or (asked.model and model is None):
         return prompts.UNUSABLE_QUESTION + (", ".join(one.name for one in profile.models) or "none")
     # Each report takes a turn.
     turns = 1 if asked.schema == NULL else state.limits.max_report_attempts
-    one = Profile(
-        prompts.ASK_MODEL, instructions=asked.system, limits=Limits(max_iterations=turns), model=model
-    )
+    system = asked.system if request is None else NULL  # it stands in the request
+    one = Profile(prompts.ASK_MODEL, instructions=system, limits=Limits(max_iterations=turns), model=model)
     body = Delegate(
         turn=state.turn,
         call=call,
@@ -169,5 +173,6 @@ def ask_model(state: AgentState, profile: Profile, call: int, use: ToolUse) -> P
         schema=asked.schema,
         implicit=Json(encode(one)),
         labels=state.labels,
+        asked=None if request is None else request.asked,
     )
     return Post(SUPERVISOR, body)

@@ -30,6 +30,7 @@ from callboard.actors.agent.program_state import End, ProgramState
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
 from callboard.actors.agent.turns import Decision, NewMessage, ask_turn, finish, finish_invalid
+from callboard.actors.agent.whole_requests import with_requests
 from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import user_message
 from callboard.actors.protocol.endings import OutcomeKind
@@ -59,6 +60,10 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     if step.is_last or _program(state).is_latched(state.calls):
         return end(state, "answered", settled, last=step)
     state = latched.with_questions(state, uses)
+    program = _program(state)
+    requests = with_requests(program.requests, state.calls, state.turn, uses)
+    if requests is not program.requests:
+        state = replace(state, program=replace(program, requests=requests))
     if not has_turns_left(state):  # no step could hear the answers, so nothing is asked
         return end(state, "iteration_cap", settled, "max_steps" if state.model.is_program else "")
     posts: list[Post] = []

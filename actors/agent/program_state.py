@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.open_calls import OpenCalls
 from callboard.actors.agent.program_step import ProgramStep
+from callboard.actors.agent.whole_requests import Kept
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Profile
@@ -27,6 +28,7 @@ class ProgramState(msgspec.Struct, frozen=True, gc=False):
     end: how the agent ends once its open calls have drained; None while it goes on.
     latch: the end that its code cannot avert, once a step has heard of it; None without one.
     questions: those put to models. questions_max: the most of a program, None for no limit.
+    requests: those of its questions that carry a whole one.
     """
 
     wake: int | None = None
@@ -34,6 +36,7 @@ class ProgramState(msgspec.Struct, frozen=True, gc=False):
     latch: End | None = None
     questions: int = 0
     questions_max: int | None = None
+    requests: Kept = ()
 
     def is_latched(self, calls: OpenCalls) -> bool:
         """Return True if the latest step has heard that its program ends, so that it is the last one."""

@@ -1,5 +1,6 @@
 """The state of an agent, and the values that follow from it: its request and its bounds."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 import msgspec
@@ -11,18 +12,20 @@ from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.tasks import NO_BACKGROUND, NO_WORDS, Background, Word
-from callboard.actors.protocol.conversation import rolled
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.addresses import parent_of
+from callboard.actors.protocol.conversation import joined, merged, rolled
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.limits import DEFAULTS, Limits
-from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, without_system
+from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark, with_reply, without_system
+from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import NOTHING, Need, bound, bound_of_any
-from callboard.actors.protocol.value_types import SchemaProblem, Settled
+from callboard.actors.protocol.value_types import AskedRequest, SchemaProblem, Settled
 
 
 class NextTools(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +100,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     rules: of its session, as of its `Begin`.
     unreadable: the digest of the answer of the attempt before, if it could not be read.
     repair: of its requests, None for `repair_levels.START`. raised: the turn that has raised it, 0 for none.
+    asked: the request that its own conversation follows, which the program above it keeps; None for none.
     """
 
     # `replace` looks for a field from the first one on, and takes 0.2 us for one at the end. So the fields
@@ -142,6 +146,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unreadable: str = ""
     repair: Repair | None = None
     raised: int = 0
+    asked: AskedRequest | None = None
 
 
 def initial_agent(address: str) -> AgentState:
@@ -219,10 +224,20 @@ def closing_need(state: AgentState, input_tokens: int) -> Need:
     return bound_of_any(input_tokens, books.specs)
 
 
-def request_of(state: AgentState) -> ModelRequest:
-    """Return the whole request of the turn that the agent last asked for."""
+def _of_none(address: str) -> object:
+    return None
+
+
+def request_of(state: AgentState, state_of: Callable[[str], object] = _of_none) -> ModelRequest:
+    """Return the whole request of the turn that the agent last asked for.
+
+    state_of: returns the state of another actor at that time, where the request of a program's question may
+    stand. Raises ValueError without that.
+    """
     prefix, model = prefix_of(state), state.model
     tools, history, origins = prefix.tools, state.history, state.origins
+    if state.asked is not None:
+        return _asked_request(state, state.asked, state_of(parent_of(state.address)))
     if prefix.is_changed and not model.inline_tools:  # it cannot read the messages that have changed them
         tools = (*prefix.own.values(), *prefix.others)
         history, origins = without_system(history, origins)
@@ -242,3 +257,38 @@ def request_of(state: AgentState) -> ModelRequest:
         handed=state.handed,
         repair=state.repair or START,
     )
+
+
+def _asked_request(state: AgentState, asked: AskedRequest, asker: object) -> ModelRequest:
+    """Return the request of a question that carries a whole one: that, and what the agent has said since."""
+    kept = asker.program.requests if isinstance(asker, AgentState) and asker.program is not None else ()
+    whole = next((one for one in reversed(kept) if one.ask == asked.ask), None)
+    if whole is None:
+        raise ValueError(
+            f"{state.address}: no program above it keeps the request of its question {asked.ask}"
+        )
+    prefix, model, history = prefix_of(state), state.model, whole.messages
+    for said in state.history.values():
+        history = history.append(said)
+    origins = with_reply(NO_ORIGINS, 0, _first_maker(state))
+    return ModelRequest(
+        address=state.address,
+        profile=prefix.profile.name,
+        model=replace(model, params=merged(model.params, whole.settings)),
+        turn=state.turn,
+        attempt=state.attempt,
+        system=whole.system if prefix.system == NULL else joined(whole.system, prefix.system),
+        tools=(*whole.tools, *prefix.tools),
+        history=history,
+        force_tool="report_back" if state.is_forced else whole.force_tool,
+        digest=state.digest,
+        origins=origins,
+        is_lossy=prefix.profile.lossy,
+        handed=(whole.messages.size, 0),
+        repair=state.repair or START,
+    )
+
+
+def _first_maker(state: AgentState) -> Origin:
+    """Return the maker of the replies in a request: the first model that is asked with it."""
+    return state.model.made_by if state.fallback is None else state.fallback.specs[0].made_by

@@ -23,6 +23,7 @@ class _ProgramResult(_ToolResult, frozen=True, tag="tool_result", tag_field="typ
     value: Json = NULL
     text: str = ""
     ends: str = ""
+    reply: Json = NULL
 
 
 class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
@@ -58,14 +59,16 @@ def program_result(
     value: Json = NULL,
     text: str = "",
     ends: str = "",
+    reply: Json = NULL,
 ) -> Json:
     """Build the block that answers a program's ask.
 
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation that failed.
     value: the value of a delegation, null for none. text: the last words of one that failed.
     ends: the kind of the end that its program cannot avert from here on, empty for none.
+    reply: of a question with a whole request, why its reply stopped, and the usage; null for any other ask.
     """
-    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text, ends)))
+    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text, ends, reply)))
 
 
 def text_block(text: str) -> Json:
@@ -116,6 +119,16 @@ def joined(first: Json, second: Json) -> Json:
     if first == NULL:
         return second
     return Json(b"".join((b"[", b",".join((*blocks_of(first), *blocks_of(second))), b"]")))
+
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def merged(first: Json, second: Json) -> Json:
+    """Return a JSON object with the values of two; a value of the second one counts. Null has none."""
+    if first == NULL or second == NULL:
+        return second if first == NULL else first
+    return Json(encode({**_OBJECT.decode(first), **_OBJECT.decode(second)}))
 
 
 # Copied for each digest: a new hash object costs as much as hashing a message.

@@ -60,7 +60,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.repair_levels import Repair
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaProblem, Settled
+from callboard.actors.protocol.value_types import AskedRequest, CallMetadata, Reason, SchemaProblem, Settled
 
 # --- supervisor -> agent ----------------------------------------------------------
 
@@ -79,6 +79,7 @@ class Begin(RichMessage, frozen=True):
     bounds_questions: True if `max_iterations` bounds the questions of a program, since its own profile or ask
         states it.
     description: a name of the task, for people; no model reads it.
+    asked: the request of a question that carries its own, in place of a prompt; None for any other.
     """
 
     profile: Json
@@ -97,6 +98,7 @@ class Begin(RichMessage, frozen=True):
     rules: int = 1
     bounds_questions: bool = False
     description: str = ""
+    asked: AskedRequest | None = None
 
 
 @final
@@ -258,6 +260,7 @@ class Delegate(RichMessage, frozen=True):
     labels: of the parent.
     input: the arguments of a call of an agent with a contract, from which the prompt was made; null for none.
     description: a name of the task, for people; empty for none.
+    asked: of a question that carries its whole request, None for any other.
     """
 
     turn: int
@@ -276,6 +279,7 @@ class Delegate(RichMessage, frozen=True):
     labels: Labels = ()
     input: Json = NULL
     description: str = ""
+    asked: AskedRequest | None = None
 
 
 @final

@@ -84,6 +84,10 @@ UNUSABLE_QUESTION: Final = (
     "name of one of the program's models. Models: "
 )
 
+UNUSABLE_REQUEST: Final = (
+    "Not asked: the request refers to an earlier one, or to a message, that is not kept."
+)
+
 
 def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
     """Return the answer to a call with arguments that its tool does not have.

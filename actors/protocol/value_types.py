@@ -39,6 +39,22 @@ class Sent(Value, frozen=True):
     tail: int = 0
 
 
+class AskedRequest(Value, frozen=True):
+    """The whole request of a program's question, which the program's agent keeps.
+
+    ask: the id of the question. digest: of the request. tokens: an upper bound on its input; bytes: the same
+    without any count. max_tokens: of the reply, 0 for the model's own bound. media: the counts of
+    `media.Media` in its order; empty for none.
+    """
+
+    ask: str
+    digest: str
+    tokens: int
+    bytes: int
+    max_tokens: int = 0
+    media: tuple[int, ...] = ()
+
+
 class SchemaProblem(Value, frozen=True):
     """One way in which a value does not match its schema, or a schema is invalid. path: its place."""
 

@@ -9,7 +9,7 @@ that was in flight at its base is the fork's if it makes it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ from callboard.actors.session.budget_periods import period_at
 from callboard.actors.supervisor.budgets import charge_of
 
 
-class Charge(NamedTuple):
+class Charge(msgspec.Struct, frozen=True, gc=False):
     """The usage of some calls. day: such as `2026-11-28`, in UTC."""
 
     day: str
@@ -46,110 +46,96 @@ class _Named(msgspec.Struct):
 
 _named = msgspec.json.Decoder(_Named).decode
 _DAY_MS: Final = 86_400_000
-_NOTHING: Final = (0,) * len(Usage.__struct_fields__)
-
-_Sums: TypeAlias = dict[tuple[str, str, str], list[int]]
-"""The fields of `Usage`, by day, model and profile: added up in place, since this runs every turn."""
+_UNKNOWN: Final = ("", "")
 
 
 class UsageBooks:
-    """The calls of one session that are not settled yet. is_fork: its log is that of a fork."""
+    """The calls of one session that are not settled yet. is_fork: its log is that of a fork.
+
+    takers: the functions that take an event in, by the type of its message. They take events in their order.
+    """
 
     def __init__(self, *, is_fork: bool = False) -> None:
         self._agents: dict[str, tuple[str, str]] = {}  # profile and model, by address
         self._wishes: dict[str, TurnRequested] = {}
         self._calls: dict[str, TurnRequested] = {}
         self._answered: dict[str, TurnRequested] = {}  # the calls with an answer, by agent; in a fork only
-        self._days = (-1, "")  # the number of the last day, and its name
-        self._handlers = _OF_FORKS if is_fork else _HANDLERS
+        self._day = (-1, "")  # the number of the last day, and its name
+        self._charges: list[Charge] = []
+        self.takers: dict[type, Callable[[Event], None]] = {
+            Begin: self._begin,
+            TurnRequested: self._wish,
+            CallModel: self._call,
+            TurnSettled: self._settled,
+            **dict.fromkeys((Delegate, Wake, ReportBack), self._stated),
+            **dict.fromkeys((Finished, Stopped), self._left),
+        }
+        if is_fork:
+            self.takers |= {ModelReplied: self._replied, Forked: self._forked}
 
     def take(self, events: Iterable[Event]) -> list[Charge]:
-        """Take events in, in their order. Return the charges of the calls that they settle, summed up."""
-        sums: _Sums = {}
-        handler_of = self._handlers.get
+        """Take events in, in their order. Return the charges of the calls that they settle."""
+        taker_of = self.takers.get
         for event in events:
-            handler = handler_of(type(event.body))
-            if handler is not None:
-                handler(self, event, sums)
-        return [Charge(*place, Usage(*sums[place])) for place in sums]
+            taker = taker_of(type(event.body))
+            if taker is not None:
+                taker(event)
+        return self.taken()
 
-    def _begin(self, event: Event, sums: _Sums) -> None:
+    def taken(self) -> list[Charge]:
+        """Return the charges of the calls that are settled, once."""
+        charges, self._charges = self._charges, []
+        return charges
+
+    def _begin(self, event: Event) -> None:
         body: Any = event.body
         self._agents[event.recipient] = (_named(body.profile).name, body.model.name)
 
-    def _wish(self, event: Event, sums: _Sums) -> None:
+    def _wish(self, event: Event) -> None:
         body: Any = event.body
         if body.settled is not None:
-            self._charge(event, body.settled.usage, sums)
+            self._charge(event, body.settled.usage)
         self._wishes[event.sender] = body
 
-    def _call(self, event: Event, sums: _Sums) -> None:
+    def _call(self, event: Event) -> None:
         body: Any = event.body
         wish = self._wishes.get(body.agent)
         if wish is not None and wish.need != NOTHING:  # a step of a program costs nothing
             self._calls[body.agent] = wish
 
-    def _replied(self, event: Event, sums: _Sums) -> None:
+    def _replied(self, event: Event) -> None:
         body: Any = event.body
         if body.reused:
             self._calls.pop(event.recipient, None)
         elif event.recipient in self._calls:
             self._answered[event.recipient] = self._calls[event.recipient]
 
-    def _forked(self, event: Event, sums: _Sums) -> None:
+    def _forked(self, event: Event) -> None:
         for agent, wish in self._answered.items():
             if self._calls.get(agent) is wish:
                 del self._calls[agent]
 
-    def _settled(self, event: Event, sums: _Sums) -> None:
+    def _settled(self, event: Event) -> None:
         body: Any = event.body
-        self._charge(event, body.usage, sums)
+        self._charge(event, body.usage)
 
-    def _stated(self, event: Event, sums: _Sums) -> None:
+    def _stated(self, event: Event) -> None:
         body: Any = event.body
         if body.settled is not None:
-            self._charge(event, body.settled.usage, sums)
+            self._charge(event, body.settled.usage)
 
-    def _left(self, event: Event, sums: _Sums) -> None:
+    def _left(self, event: Event) -> None:
         body: Any = event.body
-        self._charge(event, body.settled.usage if body.settled else None, sums)
+        self._charge(event, body.settled.usage if body.settled else None)
 
-    def _charge(self, event: Event, usage: Usage | None, sums: _Sums) -> None:
-        """Add the charge of a call: that of `charge_of`, in place."""
+    def _charge(self, event: Event, usage: Usage | None) -> None:
+        """Add the charge of a call, if the sender has made one."""
         wish = self._calls.pop(event.sender, None)
         if wish is None:
             return
         number = event.at // _DAY_MS
-        if number != self._days[0]:
-            self._days = (number, period_at("day", event.at))
-        profile, model = self._agents.get(event.sender, ("", ""))
-        place = (self._days[1], wish.model or model, profile)
-        sums_of = sums.get(place)
-        if sums_of is None:
-            sums_of = sums[place] = list(_NOTHING)
-        used = usage if usage is not None else charge_of(wish.need, None)
-        sums_of[0] += used.input_tokens
-        sums_of[1] += used.output_tokens
-        sums_of[2] += used.cache_read_tokens
-        sums_of[3] += used.cache_write_tokens
-        sums_of[4] += used.charged_tokens
-        sums_of[5] += used.micro_usd
-        sums_of[6] += 1
-        sums_of[7] += used.unknown_calls
-
-
-_Handler: TypeAlias = Callable[[UsageBooks, Event, _Sums], None]
-
-_HANDLERS: Final[dict[type, _Handler]] = {
-    Begin: UsageBooks._begin,
-    TurnRequested: UsageBooks._wish,
-    CallModel: UsageBooks._call,
-    TurnSettled: UsageBooks._settled,
-    **dict.fromkeys((Delegate, Wake, ReportBack), UsageBooks._stated),
-    **dict.fromkeys((Finished, Stopped), UsageBooks._left),
-}
-_OF_FORKS: Final[dict[type, _Handler]] = {
-    **_HANDLERS,
-    ModelReplied: UsageBooks._replied,
-    Forked: UsageBooks._forked,
-}
+        if number != self._day[0]:
+            self._day = (number, period_at("day", event.at))
+        profile, model = self._agents.get(event.sender, _UNKNOWN)
+        used = charge_of(wish.need, usage)
+        self._charges.append(Charge(self._day[1], wish.model or model, profile, used))

@@ -256,6 +256,7 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profi
             callees=callees,
             rules=work.state.rules,
             description=request.description,
+            asked=request.asked,
         )
         if bounds_questions(work.state.rules, profile, request.limits):
             first = replace(first, bounds_questions=True)

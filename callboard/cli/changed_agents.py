@@ -14,9 +14,8 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED, Failure, misused
 from callboard.cli.offline_process import Bind, CheckRuns, Describe, Described, OfflineProcess
-from callboard.replay.changed.agents_now import AgentsNow
 from callboard.replay.changed.compared import profile_name
-from callboard.replay.changed.result import ChangedReplay
+from callboard.replay.changed.result import AgentsNow, ChangedReplay
 from callboard.replay.recording import Recording
 from callboard.runtime.programs.checking import RecordedAgent, RunCheck
 from callboard.runtime.programs.history import read_step

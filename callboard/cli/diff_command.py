@@ -13,6 +13,7 @@ from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
 from callboard.replay.diff import Difference, SessionDiff, Totals
+from callboard.replay.divergence import ABSENT, ABSENT_TEXT
 
 _SHOWN = 20
 _VALUE_CHARS = 200
@@ -94,6 +95,8 @@ def _difference(one: Difference, fold: Folding) -> list[Text]:
 
 
 def _value(value: object) -> str:
+    if value is ABSENT:
+        return ABSENT_TEXT
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -121,6 +124,10 @@ def diff_json(names: tuple[str, str], found: SessionDiff) -> dict[str, object]:
         "same": found.is_same,
         "pairs": found.pairs,
         "profiles": found.profiles,
-        "differences": [one._asdict() for one in found.differences],
+        "differences": [_without_absent(one) for one in found.differences],
         "totals": [one._asdict() for one in found.totals],
     }
+
+
+def _without_absent(one: Difference) -> dict[str, object]:
+    return {name: value for name, value in one._asdict().items() if value is not ABSENT}

@@ -17,6 +17,7 @@ from callboard.cli.options import json_option
 from callboard.cli.output import attributes, console_on, emit, emit_json, talk
 from callboard.cli.progress import Progress, reporting
 from callboard.cli.scenarios import load_parts, load_subject
+from callboard.replay.testing.agents.subject import Subject, made, run_lines
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import (
     RUNS,
@@ -27,14 +28,13 @@ from callboard.replay.testing.explore import (
     ShardResult,
     merge_shards,
 )
+from callboard.replay.testing.monitors import Unstable
 from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
-from callboard.replay.testing.stability import Unstable
 from callboard.replay.testing.statistics import Stopwatch
 from callboard.replay.testing.world import World, steps_of
-from callboard.testing.subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40  # the runs of a campaign that only time limits
 _JOBS_A_CORE: Final = 4

@@ -9,7 +9,7 @@ from callboard.actors.protocol.events import Event
 from callboard.cli.formats import counted
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.importance import essential
+from callboard.replay.steps import essential
 
 T = TypeVar("T")
 FIRST_MESSAGES: Final = 2

@@ -17,7 +17,7 @@ import uvicorn
 
 from callboard.actors.protocol.errors import CallboardError, CorruptLog
 from callboard.cli.output import talk
-from callboard.replay.page.live import LivePage
+from callboard.replay.page.building import LivePage
 
 HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 32

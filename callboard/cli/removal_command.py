@@ -15,7 +15,7 @@ from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.titles import titled
+from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import forks as trees

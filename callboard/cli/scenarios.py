@@ -9,9 +9,9 @@ from types import FunctionType, ModuleType
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import Failure, misused
 from callboard.cli.loading import broken, listed, load_module, value_in
+from callboard.replay.testing.agents.runs import Scenario
+from callboard.replay.testing.agents.subject import Parts, Subject, subject_of
 from callboard.runtime.agent import Agent
-from callboard.testing.runs import Scenario
-from callboard.testing.subject import Parts, Subject, subject_of
 
 
 def load_subject(spec: str) -> Subject:

@@ -13,7 +13,7 @@ from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.titles import titled
+from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
 

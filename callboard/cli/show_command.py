@@ -23,7 +23,7 @@ from callboard.cli.recordings import open_at, open_recording
 from callboard.cli.state_view import emit_changes, emit_state
 from callboard.cli.summary_view import emit_summary
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.budget import Account, BudgetReport
+from callboard.replay.grants import Account, BudgetReport
 from callboard.replay.recording import Recording
 from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage
 

@@ -17,8 +17,8 @@ from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, width_of_stdout
 from callboard.cli.recordings import say_checked
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.digests import Change, to_jsonable
 from callboard.replay.recording import Recording
+from callboard.replay.states import Change, to_jsonable
 
 _VALUE_CHARS_MAX: Final = 60
 _CHANGES_SHOWN: Final = 40

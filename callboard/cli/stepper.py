@@ -18,9 +18,9 @@ from callboard.cli.request_command import show_request
 from callboard.cli.state_view import change_lines, heading
 from callboard.cli.step_lines import step_lines
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.importance import is_failure
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
+from callboard.replay.steps import is_failure
 
 KEYS: Final = (
     "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"

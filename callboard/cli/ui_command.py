@@ -13,8 +13,7 @@ from callboard.cli.options import beside_option, log_option
 from callboard.cli.output import emit, percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import Job, export
-from callboard.replay.page.comparison import in_order
-from callboard.replay.page.live import LivePage
+from callboard.replay.page.building import LivePage, in_order
 from callboard.replay.reading import Source
 
 

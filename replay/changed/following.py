@@ -41,18 +41,18 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore, recorded_failure
-from callboard.replay.changed.agents_now import AgentsNow, tools_of
 from callboard.replay.changed.compared import (
+    DueTimers,
     Unequal,
     difference,
+    due_at,
     paired,
     profile_name,
     raised,
     timer_time,
     visible,
 )
-from callboard.replay.changed.due_timers import DueTimers, due_at
-from callboard.replay.changed.result import DecisionDifference, DifferenceKind
+from callboard.replay.changed.result import AgentsNow, DecisionDifference, DifferenceKind, tools_of
 
 
 class Following:
@@ -281,7 +281,7 @@ class Following:
         assert isinstance(body, TurnRequested)
         assert isinstance(state, AgentState)
         if _asked(self._models[agent], before) != _asked(self._models_now[agent], body):
-            self.requests[agent] = recorded, request_of(state)
+            self.requests[agent] = recorded, request_of(state, self._core.states.__getitem__)
 
     # --- posting --------------------------------------------------------------------
 

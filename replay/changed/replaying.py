@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,9 +14,8 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
-from callboard.replay.changed.agents_now import AgentsNow
 from callboard.replay.changed.following import Following
-from callboard.replay.changed.result import ChangedReplay, RequestDifference
+from callboard.replay.changed.result import AgentsNow, ChangedReplay, RequestDifference
 from callboard.replay.diff import profile_lines
 
 
@@ -56,7 +56,7 @@ def _requests(
         assert isinstance(body, TurnRequested)
         state = state_of(event.seq, agent)
         assert isinstance(state, AgentState)
-        lines = _diff(request_lines(request_of(state)), request_lines(now))
+        lines = _diff(request_lines(request_of(state, partial(state_of, event.seq))), request_lines(now))
         profile = following.profile_of(agent)
         yield RequestDifference(agent, event.seq, body.turn, body.attempt, tuple(lines), profile)
 

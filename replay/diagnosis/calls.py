@@ -1,13 +1,23 @@
-"""Checks of tool calls: errors that repeat, calls in doubt."""
+"""Checks of tool calls: errors that repeat, calls in doubt.
 
+Checks of calls that tell an agent nothing new: loops, and read tools that always say the same.
+
+A loop is a call that an agent makes with the same arguments again, and that gives the same result again,
+with no effect of another call in between. Where a later such call gives another result, the agent has waited
+for it: that is a poll, and no finding. Errors that repeat are found by `RepeatedErrors`.
+
+A guess about requests that timed out and were made again: both may have had their effect.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.diagnosis.tool_calls import CallCheck, Returned, ToolCall
+from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
 
 _TWICE: Final = 2
 
@@ -67,3 +77,169 @@ class InDoubt:
 def _not_stopped(seq: int, agent: str) -> Finding:
     says = f"{agent} had not stopped at the end of the grace: its calls may have taken effect"
     return Finding("in_doubt", seq, agent, says)
+
+
+LOOP_FROM: Final = 3
+"""Equal calls with equal results, by one agent, that count as a loop."""
+
+SAME_FROM: Final = 8
+"""Different calls of a read tool, all with one result, that a person should look at."""
+
+_CHARS: Final = 80
+_GROUPED: Final = "events {session} --grouped --actor "
+
+
+class _Calls:
+    """The calls of one agent with the same tool and arguments.
+
+    last: the seq of the last result. result, since: that result, and the effects before it. again: the calls
+    in a row that gave it.
+    most, third: the longest row that no other result ended, and its third call.
+    """
+
+    __slots__ = ("again", "last", "most", "result", "since", "third")
+
+    def __init__(self) -> None:
+        self.result, self.since, self.again = 0, -1, 0
+        self.last = self.most = self.third = 0
+
+    def take(self, seq: int, result: int, effects: int) -> None:
+        """Take in a result. effects: the number of effects so far."""
+        if result != self.result:  # it has changed: the agent has waited for that, or has caused it
+            self.most = 0
+        self.again = self.again + 1 if result == self.result and effects == self.since else 1
+        self.result, self.since = result, effects
+        if self.again == LOOP_FROM and not self.most:
+            self.third = seq
+        if self.again >= LOOP_FROM:
+            self.most = max(self.most, self.again)
+
+
+class Loops(CallCheck):
+    """Agents that make the same call again and again, and learn nothing from it."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str], dict[bytes, _Calls]] = {}
+        self._effects: Counter[tuple[str, bytes]] = Counter()
+        self._effect_count = 0
+
+    def called(self, call: ToolCall) -> None:
+        """Count a call with an effect."""
+        self._effect_count += 1
+        self._effects[call.tool, call.arguments] += 1
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status == "ok":
+            # Calls like this one are not effects in between: they are what repeats.
+            others = self._effect_count - self._effects[call.tool, call.arguments]
+            of_tool = self._calls.setdefault((call.agent, call.tool), {})
+            if (calls := of_tool.get(call.arguments)) is None:
+                calls = of_tool[call.arguments] = _Calls()
+            calls.last = result.seq
+            calls.take(call.seq, result.digest, others)
+
+    def answered(self) -> Iterator[tuple[str, str, bytes, int]]:
+        """Yield agent, tool and arguments of each call that was answered, and the seq of its last result."""
+        for (agent, tool), by_arguments in self._calls.items():
+            for arguments, calls in by_arguments.items():
+                yield agent, tool, arguments, calls.last
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each agent and tool."""
+        for (agent, tool), by_arguments in self._calls.items():
+            again = [calls for calls in by_arguments.values() if calls.most]
+            if again:
+                most, count = max(calls.most for calls in again), len(again)
+                each = f"{count:,} different arguments, up to " if count > 1 else ""
+                says = (
+                    f"{agent} called {tool} with {each or 'the same arguments '}{most:,} times"
+                    f"{' each' * (count > 1)}, and got the same result every time"
+                )
+                yield Finding(
+                    "loop", min(calls.third for calls in again), agent, says, _GROUPED + agent, (agent,)
+                )
+
+
+class _Answers(NamedTuple):
+    """A tool's answers, all like the first, and the arguments of the calls."""
+
+    first: Returned
+    asked: set[bytes]
+
+
+_NEW: Final = _Answers(Returned(0, "", 0, b""), set())
+
+
+class SameAnswers(CallCheck):
+    """Read tools that give one agent the same result for every question."""
+
+    def __init__(self) -> None:
+        self._tools: dict[tuple[str, str], _Answers | None] = {}
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        key = call.agent, call.tool
+        answers = self._tools.get(key, _NEW)
+        if answers is None or call.effect != "read":
+            return
+        if answers is _NEW:
+            answers = self._tools[key] = _Answers(result, set())
+        if result.status != "ok" or result.digest != answers.first.digest:
+            self._tools[key] = None  # errors are found by `RepeatedErrors`
+        else:
+            answers.asked.add(call.arguments)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each agent and tool."""
+        for (agent, tool), answers in self._tools.items():
+            if answers is not None and len(answers.asked) >= SAME_FROM:
+                said = answers.first.output[:_CHARS].decode("utf-8", "replace")
+                says = (
+                    f"{len(answers.asked):,} different calls of {tool} by {agent} all gave the same: {said}"
+                )
+                command = _GROUPED + agent
+                yield Finding("same_answers", answers.first.seq, agent, says, command, (agent,))
+
+
+_TIMED_OUT: Final = re.compile(
+    rb"(?i)time[sd]?[ -]?out|deadline[ _]exceeded|\b(?:408|504|524)\b"
+    rb"|connection (?:was )?(?:reset|closed|lost|aborted)"
+)
+
+
+class SentAgain(CallCheck):
+    """Calls that may not be repeated, timed out, and were made again without a look at what they had done."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, bytes], tuple[ToolCall, Returned]] = {}
+        self._found: list[Finding] = []
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if call.effect == "read":
+            if self._open and result.status == "ok":  # it may have looked
+                self._open = {key: one for key, one in self._open.items() if one[0].agent != call.agent}
+            return
+        key = call.tool, call.arguments
+        if result.status == "ok":
+            before = self._open.pop(key, None)
+            if before is not None and call.effect == "write":
+                self._found.append(_found(*before, call))
+        elif result.status == "interrupted" or (
+            result.status == "error" and _TIMED_OUT.search(result.output)
+        ):
+            self._open.setdefault(key, (call, result))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
+def _found(before: ToolCall, result: Returned, again: ToolCall) -> Finding:
+    says = (
+        f"{before.agent} called {before.tool}, which did not answer in time ({result.seq}), and "
+        f"{again.agent} called it again ({again.seq}): its effect may have come twice"
+    )
+    command = f"events {{session}} --from {before.seq} --to {again.seq}"
+    return Finding("sent_again", result.seq, before.agent, says, command)

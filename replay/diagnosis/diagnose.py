@@ -16,14 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, get_args
 
 from callboard.actors.protocol.events import Event
-from callboard.replay.diagnosis.asked_back import AskedBack
-from callboard.replay.diagnosis.calls import InDoubt, RepeatedErrors
-from callboard.replay.diagnosis.causes import each_once
-from callboard.replay.diagnosis.copied_ids import CopiedIds
-from callboard.replay.diagnosis.defaulted import Defaulted
-from callboard.replay.diagnosis.empty_answers import EmptyAnswers
+from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors, SameAnswers, SentAgain
 from callboard.replay.diagnosis.ends import (
     CutAnswers,
+    EmptyAnswers,
     FailedAsks,
     FailedBelowOk,
     LateReports,
@@ -31,21 +27,20 @@ from callboard.replay.diagnosis.ends import (
     Refused,
     RefusedReplies,
 )
-from callboard.replay.diagnosis.finding import Check, Finding, FindingKind, Taker
-from callboard.replay.diagnosis.loops import Loops, SameAnswers
-from callboard.replay.diagnosis.models import OtherModels
-from callboard.replay.diagnosis.needs import AboveNeed
-from callboard.replay.diagnosis.other_ways import OtherWays
-from callboard.replay.diagnosis.outliers import Outliers
-from callboard.replay.diagnosis.overwrites import Overwrites
-from callboard.replay.diagnosis.people import ChangedApprovals, LateWords
-from callboard.replay.diagnosis.refusals import MadeCalls, refusals
-from callboard.replay.diagnosis.retries import Retries
-from callboard.replay.diagnosis.sent_again import SentAgain
-from callboard.replay.diagnosis.stale_reads import StaleReads
-from callboard.replay.diagnosis.tool_calls import CallCheck, ToolCalls
-from callboard.replay.diagnosis.untold import RepeatedEffects, UntoldErrors
-from callboard.replay.diagnosis.unused_reports import UnusedReports
+from callboard.replay.diagnosis.finding import (
+    CallCheck,
+    Check,
+    Finding,
+    FindingKind,
+    Taker,
+    ToolCalls,
+    each_once,
+)
+from callboard.replay.diagnosis.models import AboveNeed, AskedBack, OtherModels, Retries
+from callboard.replay.diagnosis.refusals import ChangedApprovals, LateWords, MadeCalls, OtherWays, refusals
+from callboard.replay.diagnosis.reports import Outliers, UnusedReports
+from callboard.replay.diagnosis.resources import CopiedIds, Overwrites, StaleReads
+from callboard.replay.diagnosis.untold import Defaulted, RepeatedEffects, UntoldErrors
 from callboard.replay.reading import START, Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
 

@@ -1,4 +1,7 @@
-"""Checks of ends: failed asks, failures below answers, refusals, late reports, repairs, lost caches."""
+"""Checks of ends: failed asks, failures below answers, refusals, late reports, repairs, lost caches.
+
+A check of ends: agents that ended well with nothing.
+"""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final, NamedTuple
@@ -7,10 +10,12 @@ from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged, TurnRequested
+from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.repair_levels import START
 from callboard.replay.diagnosis.finding import Finding
-from callboard.replay.diagnosis.retries import is_one_task, words_of
+from callboard.replay.diagnosis.models import is_one_task, words_of
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
 _LEVELS: Final = {1: "every reply goes as if another model had made it", 2: "calls and results go as words"}
@@ -235,3 +240,34 @@ class LostCache:
             times = f"{count:,} times" if count > 1 else "once"
             says = f"{agent} lost the cached prefix of its prompt {times}"
             yield Finding("lost_cache", seq, agent, says, "request {at}")
+
+
+_NOTHING: Final = frozenset({b"{}", b"[]", b'""'})
+
+
+class EmptyAnswers:
+    """Ends without a text and without a value, or with an empty report."""
+
+    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in an end."""
+        body = event.body
+        if not isinstance(body, DelegationEnded | AskEnded) or STATUS[body.kind] != "ok":
+            return
+        if body.value == NULL:
+            is_empty = body.kind != "reported" and body.text.strip() in ("", NO_SUMMARY)
+        else:
+            is_empty = bytes(body.value) in _NOTHING
+        if is_empty:
+            agent = body.address if isinstance(body, DelegationEnded) else HOST
+            self._found.append(
+                Finding("empty_answer", event.seq, agent, f"{agent} ended well, and said nothing")
+            )
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found

@@ -21,9 +21,8 @@ from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap, Node
 from callboard.actors.session.core import recorded_failure
-from callboard.replay.digests import to_jsonable
 from callboard.replay.refused_calls import RefusalWatch, RefusedCall
-from callboard.replay.states import Fold, Output
+from callboard.replay.states import Fold, Output, to_jsonable
 
 _encode: Final = msgspec.json.Encoder().encode
 _BITS: Final = 5  # of a level of an IntMap

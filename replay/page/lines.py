@@ -25,10 +25,9 @@ from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
-from callboard.replay.page.cutting import TEXT_CHARS_MAX, Cutting
-from callboard.replay.reading import Source
+from callboard.replay.page.packing import TEXT_CHARS_MAX, Cutting
+from callboard.replay.reading import Source, title_in
 from callboard.replay.refused_calls import RefusedCall
-from callboard.replay.titles import title_in
 from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree

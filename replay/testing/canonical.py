@@ -69,3 +69,24 @@ def _compound(value: object) -> msgspec.msgpack.Ext:
 def _marked(kind: str, parts: object) -> msgspec.msgpack.Ext:
     """Mark bytes so that they differ from those of a tuple of the same parts."""
     return msgspec.msgpack.Ext(1, msgspec.msgpack.encode((kind, parts)))
+
+
+def key(message: object) -> object:
+    """Return the part that messages of one kind share: their class, or the name of a text or tuple."""
+    if type(message) is tuple and message and isinstance(message[0], str):
+        return message[0]
+    return message if type(message) is str else type(message)
+
+
+def tag(message: object) -> str:
+    """Return the name of a message or state."""
+    return _name(key(message))
+
+
+def _name(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def describe(message: object) -> str:
+    """Describe a message in full, for names of strands; a text stays as it is."""
+    return message if isinstance(message, str) else repr(message)

@@ -23,8 +23,8 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.digests import state_digest, to_jsonable
 from callboard.replay.divergence import clipped_json, first_difference
+from callboard.replay.states import state_digest, to_jsonable
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
 from callboard.replay.testing.parallel import start

@@ -21,12 +21,11 @@ from typing import Generic, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.monitors import unmet
+from callboard.replay.testing.monitors import KeptRun, Unstable, unmet
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.shrink import Shrunk, shrink
-from callboard.replay.testing.stability import KeptRun, Unstable
 from callboard.replay.testing.statistics import Figures, Statistics, Stopwatch
 from callboard.replay.testing.world import (
     MakeWorld,

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.canonical import canonical
+from callboard.replay.testing.canonical import _name, canonical, describe, key, tag
 from callboard.replay.testing.world import Move, MoveKind, Step
 
 S = TypeVar("S")
@@ -122,27 +122,6 @@ class _Heads(dict[object, Move]):
         label = f"{self.recipient} handles {_name(kind)} from {self.sender}"
         found = self[kind] = Move(self.strand, self.recipient, label, self.kind)
         return found
-
-
-def key(message: object) -> object:
-    """Return the part that messages of one kind share: their class, or the name of a text or tuple."""
-    if type(message) is tuple and message and isinstance(message[0], str):
-        return message[0]
-    return message if type(message) is str else type(message)
-
-
-def tag(message: object) -> str:
-    """Return the name of a message or state."""
-    return _name(key(message))
-
-
-def _name(kind: object) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
-
-
-def describe(message: object) -> str:
-    """Describe a message in full, for names of strands; a text stays as it is."""
-    return message if isinstance(message, str) else repr(message)
 
 
 class ProgramWorld:

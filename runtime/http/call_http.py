@@ -21,9 +21,9 @@ from callboard.actors.protocol.errors import HttpError, MisuseError, ToolError, 
 from callboard.runtime.http.places import CheckedTransport, place_of_url, url_of
 from callboard.runtime.http.settings import Http
 from callboard.runtime.http.web_encodings import decode, encoding_named
+from callboard.runtime.models.watched import unpacked
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.access import Access
-from callboard.runtime.unpacking import unpacked
 
 REQUEST_BYTES_MAX: Final = 10_000_000
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")

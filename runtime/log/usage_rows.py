@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.usage_books import Charge
 
 Place: TypeAlias = tuple[str, str, str]
@@ -25,19 +25,15 @@ class UsageRow(PlainValues, frozen=True, gc=False):
 
 def summed(charges: Iterable[Charge]) -> dict[Place, Usage]:
     """Return the sum of charges by day, model and profile."""
-    found: dict[Place, Usage] = {}
-    for day, model, profile, usage in charges:
-        had = found.get((day, model, profile))
-        found[day, model, profile] = usage if had is None else plus(had, usage)
-    return found
+    found: dict[Place, list[Usage]] = {}
+    for one in charges:
+        found.setdefault((one.day, one.model, one.profile), []).append(one.usage)
+    return {place: total(usages) for place, usages in found.items()}
 
 
 def total(usages: Iterable[Usage]) -> Usage:
     """Return the sum of usages."""
-    found = ZERO
-    for usage in usages:
-        found = plus(found, usage)
-    return found
+    return Usage(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
 
 
 def figures(usage: Usage) -> tuple[int, ...]:

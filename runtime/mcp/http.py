@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from callboard.runtime.mcp.foreign_json import parsed, shown
 from callboard.runtime.mcp.sending import CURRENT, Sending
 from callboard.runtime.mcp.wire import Message, Wire, error_of, same_id
-from callboard.runtime.unpacking import unpacked
+from callboard.runtime.models.watched import unpacked
 
 if TYPE_CHECKING:
     from callboard.runtime.mcp.options import Auth

@@ -10,19 +10,70 @@
     the service names the fault                   by `service_errors`
 
 Where the answer is lost, usage is "unknown", and the whole reservation is charged.
+
+The failure of a call whose service names the fault: code, retry, wait and cost, by all that it says.
+
+    said by                        means
+    names, phrases, statuses       the code, by the table in `error_table`
+    header `x-should-retry`        the retry, but not of a full context or an empty account
+    the code, then the status      the retry
+    headers, fields, words         the wait (`waits`)
+
+What an attempt is charged:
+
+    a rejection before generation (a status below 500; 503, 529)     nothing
+    any answer that reports its usage                                that
+    a status by which a gateway says that it lost the answer         unknown: the whole reservation
+    an error in a stream after it began                              unknown, too
+    any other error that came whole                                  nothing is known to be charged
+
+The same holds for an error document with status 200, by its words.
+
+Addresses of services.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
+from callboard.runtime.clock import now_ms
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.addresses import endpoint_of
+from callboard.runtime.models.answer_bodies import Told
+from callboard.runtime.models.error_table import (
+    DAILY,
+    FINAL,
+    LOST,
+    PLAIN,
+    REFUSED,
+    RETRYABLE,
+    ROWS,
+    STATUSES,
+    TRANSIENT,
+    VAGUE,
+    Row,
+)
+from callboard.runtime.models.waits import wait_of
+
+
+def checked_url(base_url: str) -> str:
+    """Return an address without a slash at its end. Raises MisuseError for text that is not an address."""
+    if not base_url.startswith(("http://", "https://")):
+        raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
+    return base_url.rstrip("/")
+
+
+def endpoint_of(base_url: str) -> str:
+    """Return an address as the log may show it: without a name, a password and a query."""
+    parts = urlsplit(base_url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
 
 T = TypeVar("T")
 
@@ -131,3 +182,129 @@ def with_near_names(failure: ModelFailure, name: str, known: Iterable[str]) -> M
     if failure.code != "not_found_error":
         return failure
     return msgspec.structs.replace(failure, message=failure.message + near_names(name, known))
+
+
+UNREPORTED: Final = Usage(unknown_calls=1)
+"""The charge of an attempt whose answer came whole and reported no usage."""
+
+_UNBILLED: Final = frozenset({503, 529})
+_PAGE_CHARS: Final = 400
+_ERROR_TYPE: Final = "x-amzn-errortype"
+
+
+class Answered(NamedTuple):
+    """An answer that is an error.
+
+    status: of HTTP. headers: with names in lower case. document: decoded JSON, or a text. has_begun: in an
+    answer with status 200, tokens may have been made. usage: as it reports it.
+    keeps_type: the service's own type of the error is its code, where the table has nothing more exact.
+    advice: for people, after the message.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    document: object
+    has_begun: bool = False
+    usage: Usage | None = None
+    keeps_type: bool = False
+    advice: str = ""
+
+
+def service_error(answered: Answered) -> CallFailed:
+    """Return the failure of a call that was answered with an error."""
+    text = answered.document if isinstance(answered.document, str) else ""
+    told = Told({} if text else answered.document)
+    if error_type := answered.headers.get(_ERROR_TYPE):
+        told.name(error_type)
+    words = told.words or _of_text(text)
+    status = told.status if answered.status < 300 and told.status else answered.status
+    code, is_sure = _code(told, words, {status, answered.status}, status)
+    wait = _wait(answered, words, code)
+    if code == "rate_limit_error" and not wait and _is_daily(told, words):
+        code = "billing_error"
+    own = _own_type(answered.document) if answered.keeps_type else ""
+    shown = code if is_sure or not answered.keeps_type else own
+    shown = shown or (code if answered.status < 300 else f"http_{status}")
+    message = _message(answered, shown, words)
+    failure = ModelFailure(shown, message, _may_retry(code, status, answered.headers), wait)
+    return CallFailed(failure, _charge(answered, status, code))
+
+
+def _code(told: Told, words: str, statuses: set[int], status: int) -> tuple[str, bool]:
+    """Return the code of an error, "" for one that the table does not have; and whether its words decided."""
+    text = " ".join((words, *told.raw_names)).lower()
+    for row in ROWS:
+        if _fits(row, told, text, statuses):
+            return row.code, True
+    if status in PLAIN:
+        return PLAIN[status], status == 413
+    if status < 500:  # at 500 and above the status itself says whose fault it is
+        for row in VAGUE:
+            if row.code in REFUSED and status in TRANSIENT:
+                continue
+            if _fits(row, told, text, statuses):
+                return row.code, False
+    return ("api_error" if status < 300 else STATUSES.get(status, "")), False
+
+
+def _fits(row: Row, told: Told, text: str, statuses: set[int]) -> bool:
+    if row.names & told.names:
+        return True
+    return (not row.at or bool(row.at & statuses)) and any(phrase in text for phrase in row.phrases)
+
+
+def _is_daily(told: Told, words: str) -> bool:
+    text = " ".join((words, *told.raw_names)).lower()
+    return any(mark in text for mark in DAILY)
+
+
+def _wait(answered: Answered, words: str, code: str) -> int | None:
+    is_limit = code == "rate_limit_error"
+    return wait_of(answered.headers, answered.document, words, now_ms(), is_limit=is_limit)
+
+
+def _may_retry(code: str, status: int, headers: Mapping[str, str]) -> bool:
+    if code in FINAL:
+        return False
+    told = headers.get("x-should-retry", "")
+    if told in ("true", "false"):
+        return told == "true"
+    if code in RETRYABLE or code in REFUSED:
+        return code in RETRYABLE
+    return status in TRANSIENT or status >= 500
+
+
+def _charge(answered: Answered, status: int, code: str) -> Usage | None:
+    """Return the usage to charge; None for an unknown one."""
+    if answered.usage is not None:
+        return answered.usage
+    if answered.status < 300:
+        if answered.has_begun or code == "timeout_error":
+            return None
+        return UNREPORTED if code == "api_error" else ZERO
+    if status in LOST:
+        return None
+    return ZERO if status < 500 or status in _UNBILLED else UNREPORTED
+
+
+def _own_type(document: object) -> str:
+    error = document.get("error") if isinstance(document, dict) else None
+    kind = error.get("type") if isinstance(error, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _of_text(text: str) -> str:
+    """Return the words of a body that is not JSON."""
+    if "<html" in text[:_PAGE_CHARS].lower() or text.lstrip()[:9].lower() == "<!doctype":
+        return "a web page; check base_url"
+    return text.strip()
+
+
+def _message(answered: Answered, code: str, words: str) -> str:
+    says_status = answered.status >= 300
+    own = "" if code.startswith("http_") else code
+    head = f"the service answered {answered.status} {code}" if says_status else f"the service said {own}"
+    request_id = answered.headers.get("x-request-id") or answered.headers.get("request-id")
+    tail = f" (request {request_id})" if request_id else ""
+    told = f"{head.rstrip()}: {words[:MESSAGE_CHARS_MAX]}" if words else head.rstrip()
+    return told + answered.advice + tail

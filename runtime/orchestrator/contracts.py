@@ -57,6 +57,14 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
     error: str = ""
     confidence: float = 0.0
 
+    @classmethod
+    def from_report(cls, report: str) -> "SpecialistResult":
+        """Read the report of a specialist; any text that is not such JSON is the content of one."""
+        try:
+            return msgspec.json.decode(report, type=cls)
+        except msgspec.DecodeError:
+            return cls(bool(report.strip()), report)
+
 
 def _report_type() -> OutputType:
     full = output_type(SpecialistResult)
@@ -106,6 +114,11 @@ class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
     max_iterations: int = 0
     found: tuple[Finding, ...] = ()
     earlier: tuple[Exchange, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def prompt(self) -> str:
+        """Return the prompt of a specialist without a contract: the question, or JSON where there is more."""
+        has_more = self.scope or self.hints or self.found or self.earlier
+        return msgspec.json.encode(self).decode() if has_more else self.query
 
 
 class Conflict(msgspec.Struct, frozen=True, gc=True):

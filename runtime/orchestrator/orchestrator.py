@@ -94,7 +94,7 @@ class Orchestrator(Program[OrchestratorResult]):
         self.router = router or Router()
         self.aggregator = aggregator or Aggregator()
         self.mode, self.timeout_s = mode, timeout_s
-        self._agents = {one.name: one.agent() for one in self.enabled}
+        self._agents = {one.name: one.make_agent() for one in self.enabled}
         super().__init__(
             self._run, name, description=description, agents=list(self._agents.values()), limits=limits
         )
@@ -179,14 +179,16 @@ class Orchestrator(Program[OrchestratorResult]):
             return _no_answer(name, "unavailable", f"the router selected {name!r}, which {why}")
         try:
             async with asyncio.timeout(self.timeout_s):
-                report = await ctx.delegate(self._agents[name], context)  # of the type that the agent names
+                agent = self._agents[name]
+                asked = context if agent.contract is not None else context.prompt()
+                report = await ctx.delegate(agent, asked)  # of the type that the agent names
         except DelegationFailed as error:
             return _no_answer(name, error.kind, reason_of(error))
         except InvalidPrompt as error:  # findings that are larger together than a value may be
             return _no_answer(name, "denied", str(error))
         except TimeoutError:
             return _no_answer(name, "cancelled", f"no answer within {self.timeout_s:g} s")
-        result = msgspec.json.decode(report, type=SpecialistResult)
+        result = SpecialistResult.from_report(report)
         return Finding(name, replace(result, confidence=min(max(result.confidence, 0.0), 1.0)))
 
 

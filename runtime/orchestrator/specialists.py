@@ -4,6 +4,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import Agent
@@ -31,7 +33,11 @@ class Specialist:
     name, description, instructions, tools, model: as of an `Agent`. capabilities: the intents it serves.
     keywords: words of questions that are for it. priority: the higher one comes first among equals.
     enabled: False leaves it out of every route. max_iterations: its model calls.
+    limits: further bounds of its agent. models: those that a policy may ask by name.
     policy: an async function of a `ProgramContext` and a `SpecialistContext` that stands for its model.
+    agent: any agent of the same name, in place of the one that these fields describe. One without a contract
+        is prompted with the question, or with the `SpecialistContext` as JSON if that holds more; its answer
+        may be a `SpecialistResult`, and else is the content of one.
     """
 
     name: str
@@ -45,12 +51,20 @@ class Specialist:
     max_iterations: int = 6
     model: ModelChoice | str | None = None
     policy: SpecialistPolicy | None = None
+    limits: Limits | None = None
+    models: tuple[ModelChoice | str, ...] = ()
+    agent: Agent | None = None
 
-    def agent(self) -> Agent:
-        """Make the agent, or the program if a policy drives it.
+    def make_agent(self) -> Agent:
+        """Make the agent, or the program if a policy drives it; return the one that was given.
 
         Its input contract is `SpecialistContext`. Raises InvalidAgent as `Agent` does.
         """
+        if self.agent is not None:
+            return self._given(self.agent)
+        limits = self.limits or Limits()
+        if limits.max_iterations is None:
+            limits = replace(limits, max_iterations=self.max_iterations)
         if self.policy is not None:
             return Program(
                 self.policy,
@@ -59,6 +73,9 @@ class Specialist:
                 schema=REPORT,
                 tools=self.tools,
                 input=SpecialistContext,
+                limits=limits,
+                model=self.model,
+                models=self.models,
             )
         return Agent(
             self.name,
@@ -66,10 +83,25 @@ class Specialist:
             instructions=self.instructions,
             tools=self.tools,
             output_schema=REPORT,
-            limits=Limits(max_iterations=self.max_iterations),
+            limits=limits,
             model=self.model,
             input=SpecialistContext,
         )
+
+    def _given(self, agent: Agent) -> Agent:
+        if not isinstance(agent, Agent) or agent.name != self.name:
+            raise InvalidAgent(
+                f"specialist {self.name!r}: agent= is an Agent of this name, not {agent!r:.80}"
+            )
+        if self.policy is not None or self.tools or self.instructions or self.model is not None:
+            raise InvalidAgent(
+                f"specialist {self.name!r} has an agent: give tools, instructions, model and policy to that"
+            )
+        if agent.contract is not None and agent.contract.kind is not SpecialistContext:
+            raise InvalidAgent(
+                f"specialist {self.name!r}: the input of its agent is SpecialistContext, or a prompt"
+            )
+        return agent
 
 
 class Registry:

@@ -23,9 +23,9 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
-from callboard.runtime.models.finishes import LiveAnswer
+from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import DivergedAnswer, KeepsRuns, Model, ModelAnswer, OnText
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.watched import LiveAnswer
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks
@@ -100,7 +100,7 @@ class ModelPort:
         assert isinstance(grant, CallModel)
         state = self._board.core.states[grant.agent]
         assert isinstance(state, AgentState)
-        asked = request_of(state)
+        asked = request_of(state, self._board.core.states.__getitem__)
         asked.deps = self._board.deps.current
         asked.session_id = self._board.session_id
         asked.seq = request.seq

@@ -8,6 +8,7 @@ import msgspec
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.usage import Usage
 from callboard.runtime.sanitize import MAX_DEPTH
 
 STEP: Final = "program_step"
@@ -33,12 +34,20 @@ class Ask(msgspec.Struct, frozen=True, gc=False, tag="tool_use", tag_field="type
         return f"{self.name}({bytes(self.input).decode()})"
 
 
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """The end of a model's reply: why it stopped, and the usage of all attempts."""
+
+    stop_reason: str
+    usage: Usage
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field="type"):
     """The answer to an ask: a `tool_result` block of the conversation.
 
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation's end.
     content: in the form for models; of a report its JSON, as text. ends: the kind of the end that the program
     cannot avert from here on, so that the step is its last one; empty for none.
+    value, reply: of a question with a whole request: the blocks of the reply, and what is told of it.
     """
 
     tool_use_id: str
@@ -46,6 +55,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
     is_error: bool = False
     status: str = ""
     ends: str = ""
+    value: Json = NULL
+    reply: Reply | None = None
 
     @property
     def text(self) -> str:

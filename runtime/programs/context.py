@@ -17,8 +17,6 @@ from typing import (
     overload,
 )
 
-import msgspec
-
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
@@ -27,12 +25,14 @@ from callboard.runtime.agent import Agent, prompt_json
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer, ProgramFailed
 from callboard.runtime.programs.history import EarlierRun
+from callboard.runtime.programs.kept_requests import Written
+from callboard.runtime.programs.model_reply import ModelReply, reply_of, whole_request
+from callboard.runtime.programs.read_state import ProgramState
 from callboard.runtime.programs.run import ProgramRun, RunsBefore
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.shared_state import is_key_name
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import FunctionTool, Tool
 
@@ -66,28 +66,6 @@ class Roster(Protocol):
     agents: tuple[Agent, ...]
     default_model: "ModelChoice | None"
     models: "tuple[ModelChoice, ...]"
-
-
-class ProgramState:
-    """The shared state as a program reads it: `ctx.state["key"]`, and nothing else.
-
-    The log keeps the values that a step has read, for its re-execution. Therefore this is not a mapping,
-    because going through all keys would put the whole state into the log.
-    """
-
-    __slots__ = ("_run",)
-
-    __iter__ = None  # else Python would look for the keys 0, 1, 2 ...
-    __contains__ = None
-
-    def __init__(self, run: ProgramRun) -> None:
-        self._run = run
-
-    def __getitem__(self, key: str) -> Any:
-        """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
-        if not is_key_name(key):  # it cannot be declared, and the log may not be able to hold it
-            raise KeyError(f"{key!r:.80} is not a name of a state key")
-        return msgspec.json.decode(self._run.state_of(key))
 
 
 class ProgramContext:
@@ -233,24 +211,74 @@ class ProgramContext:
         model: "ModelChoice | str" = "",
     ) -> Any: ...
 
+    @overload
     async def ask_model(
-        self, prompt: Prompt, *, schema: object = None, system: str = "", model: "ModelChoice | str" = ""
+        self,
+        *,
+        messages: Sequence[Mapping[str, object]],
+        schema: type[T],
+        tools: Sequence[Mapping[str, object]] = (),
+        system: Prompt = "",
+        settings: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+        force_tool: str = "",
+        model: "ModelChoice | str" = "",
+    ) -> T: ...
+
+    @overload
+    async def ask_model(
+        self,
+        *,
+        messages: Sequence[Mapping[str, object]],
+        schema: None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        system: Prompt = "",
+        settings: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+        force_tool: str = "",
+        model: "ModelChoice | str" = "",
+    ) -> ModelReply: ...
+
+    async def ask_model(
+        self,
+        prompt: Any = None,
+        *,
+        schema: Any = None,
+        system: Any = "",
+        model: "ModelChoice | str" = "",
+        messages: Any = None,
+        tools: Any = (),
+        settings: Any = None,
+        max_tokens: int | None = None,
+        force_tool: str = "",
     ) -> Any:
-        """Ask a model one question, without tools, and return its answer.
+        """Ask a model one question, and return its answer.
 
         schema: of the answer; text without one. system: the system prompt. model: one of the program's
-        `models`, or its name; by default its own, or the one that it inherits. Raises DelegationFailed, whose
-        `kind` is the reason; MisuseError for a model that the program does not list.
+        `models`, or its name; by default its own, or the one that it inherits.
+        messages: the whole conversation in place of a prompt, as of the Messages API; the answer without a
+        schema is a `ModelReply`, whose calls are the program's to make. tools: their definitions, with
+        `name`, `description` and `input_schema`. settings: further parameters of the call, as `params` of a
+        model. max_tokens: of the reply. force_tool: the tool that it must use.
+        Raises DelegationFailed, whose `kind` is the reason; MisuseError for a model that the program does not
+        list; InvalidPrompt for a request of the wrong form.
         """
         kind = output_type(schema)
-        wish: dict[str, object] = {"prompt": prompt_json(prompt)}
-        if schema is not None:
-            wish["schema"] = kind.schema
-        if system:
-            wish["system"] = system
+        wish: dict[str, object] = {} if schema is None else {"schema": kind.schema}
         if model and (named := self._known_model(model)):
             wish["model"] = named
-        return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
+        if messages is None:
+            if tools or settings or max_tokens or force_tool:
+                raise MisuseError("ask_model: tools and settings belong to a request with `messages=`")
+            wish |= {"prompt": prompt_json(prompt), **({"system": system} if system else {})}
+            return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
+        if prompt is not None:
+            raise MisuseError("ask_model: give a prompt or messages, not both")
+        request = whole_request(messages, tools, system, settings, max_tokens, force_tool)
+        answer = await self._ask(ASK_MODEL, {**self._run.requests.arguments(request), **wish}, request)
+        if answer.reply is None or answer.is_error:
+            return delegated_value("the question to the model", kind, answer)
+        return reply_of(answer)
 
     # --- time and chance ----------------------------------------------------------------
 
@@ -306,9 +334,11 @@ class ProgramContext:
 
     # --- helpers ------------------------------------------------------------------------
 
-    async def _ask(self, name: str, wish: Mapping[str, object]) -> Answer:
+    async def _ask(self, name: str, wish: Mapping[str, object], request: Written | None = None) -> Answer:
         given = to_json(wish, max_depth=VALUE_DEPTH_MAX, what=f"The arguments of {name}")
         ask, answer = self._run.ask(name, given)
+        if request is not None:
+            self._run.requests.ask(ask, request)
         try:
             return await answer
         finally:

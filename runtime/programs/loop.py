@@ -77,9 +77,13 @@ class ClockTimer(asyncio.TimerHandle):
 
 
 class ProgramLoop(_Base):
-    """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets."""
+    """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets.
+
+    runs_functions: True for a brain, whose framework runs functions by `run_in_executor`.
+    """
 
     def __init__(self, salt: int = 0) -> None:  # the base's would open a selector
+        self.runs_functions = False
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._cancelled_timers = 0
@@ -308,6 +312,26 @@ class ProgramLoop(_Base):
         """Return False: the source of each future would be kept."""
         return False
 
+    def get_task_factory(self) -> None:
+        """Return None: the loop alone makes tasks. Libraries ask for it before they make their own."""
+        return
+
+    def run_in_executor(
+        self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run a function at once, in this step, if the program is a brain. Else raises MisuseError.
+
+        A framework leads its synchronous functions here: they are steps of the brain like the others.
+        """
+        if not self.runs_functions:
+            raise _refusal("run_in_executor", "threads")
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
     def is_running(self) -> bool:
         """Return True inside a step."""
         return self._is_stepping
@@ -341,14 +365,18 @@ _INSTEAD: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 )
 
 
+def _refusal(name: str, what: str) -> MisuseError:
+    return MisuseError(
+        f"{name}: a program has no {what}, so that it can be executed again; "
+        "write a @tool that does this work, and await ctx.call(tool, ...)"
+    )
+
+
 def _refused(name: str) -> Callable[..., object]:
     what = next((what for parts, what in _INSTEAD if any(part in name for part in parts)), "network or files")
 
     def refuse(self: ProgramLoop, *args: object, **options: object) -> object:
-        raise MisuseError(
-            f"{name}: a program has no {what}, so that it can be executed again; "
-            "write a @tool that does this work, and await ctx.call(tool, ...)"
-        )
+        raise _refusal(name, what)
 
     refuse.__doc__ = f"Refuse {name}. Raises MisuseError."
     return refuse

@@ -37,6 +37,7 @@ from callboard.runtime.programs.asks import (
     salt_of,
 )
 from callboard.runtime.programs.history import EarlierRun
+from callboard.runtime.programs.kept_requests import KeptRequests
 from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
 from callboard.runtime.sanitize import MAX_BYTES, clean_text, to_json
 
@@ -66,7 +67,7 @@ class ProgramCrashed(CallboardError):
 
 
 class ProgramRun:
-    """One run. run: its name, as `run_name` makes it."""
+    """One run. run: its name, as of `run_name`. requests: the whole ones of its questions."""
 
     def __init__(self, main: Main, run: str) -> None:
         self.run = run
@@ -77,7 +78,7 @@ class ProgramRun:
         self._number = number_of(run)
         self._main = main
         self._task: asyncio.Task[object] | None = None
-        self._loop = ProgramLoop(salt_of(run))
+        self.loop = ProgramLoop(salt_of(run))
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._asked: dict[bytes, int] = {}
         self._new: dict[str, Ask] = {}
@@ -91,6 +92,7 @@ class ProgramRun:
         self._state_of: StateOf | None = None
         self._read: dict[str, Json] = {}
         self._undeclared: dict[str, str] = {}
+        self.requests = KeptRequests()
 
     def step(
         self,
@@ -119,6 +121,7 @@ class ProgramRun:
         assert self._task is not None
         if self._ends:
             self._wait_no_more(self._task)
+        self.requests.end_step(self._new)
         if self._task.done():
             ending = self._end(self._task)
             return Step(self._head(None), (), ending)
@@ -135,7 +138,7 @@ class ProgramRun:
     @property
     def _wake(self) -> int | None:
         """The earliest deadline, in milliseconds since 1970 UTC."""
-        after = self._loop.wake_ms
+        after = self.loop.wake_ms
         return None if after is None else self._began_at + after
 
     def stop(self) -> None:
@@ -148,7 +151,7 @@ class ProgramRun:
         if self._task is not None:
             self._cancel(lambda task: task is self._task)
             self._cancel(lambda task: task is not self._task)
-        left = self._loop.live_tasks
+        left = self.loop.live_tasks
         if left:
             names = ", ".join(map(_place_of, left[:_ERRORS_SHOWN]))
             logger.warning(
@@ -163,7 +166,7 @@ class ProgramRun:
 
     def ask(self, name: str, arguments: Json) -> "tuple[str, asyncio.Future[Answer]]":
         """Ask, and return the id of the ask and the future of its answer."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[Answer] = self.loop.create_future()
         if self.is_over:
             return "", answer
         if self._ends:
@@ -189,8 +192,8 @@ class ProgramRun:
         """Wait as `asyncio.sleep` does, for a time of day: the times that timeouts do not count do count."""
         if seconds <= 0:
             return await asyncio.sleep(0)
-        reached = self._loop.create_future()
-        timer = self._loop.call_by_clock(seconds, _reach, reached)
+        reached = self.loop.create_future()
+        timer = self.loop.call_by_clock(seconds, _reach, reached)
         try:
             await reached
         finally:
@@ -229,7 +232,7 @@ class ProgramRun:
     def _wait_no_more(self, task: "asyncio.Task[object]") -> None:
         """Let the timers of the last step fire, one deadline after the other, until the program returns."""
         for _ in range(LAST_ASKS_MAX):
-            due = self._loop.wake_ms
+            due = self.loop.wake_ms
             if task.done() or due is None:
                 return
             self._run(lambda: None, due)
@@ -237,9 +240,9 @@ class ProgramRun:
     def _run(self, begin: Callable[[], object], ms: int) -> None:
         try:
             left_out_ms = self.left_out_ms - self._left_out_before
-            self._loop.run_step(ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
+            self.loop.run_step(ms, begin, left_out_ms=left_out_ms, callbacks_max=CALLBACKS_MAX)
         except EndlessStep as error:
-            where = ", ".join(map(_place_of, self._loop.live_tasks[:_ERRORS_SHOWN]))
+            where = ", ".join(map(_place_of, self.loop.live_tasks[:_ERRORS_SHOWN]))
             self._abandon()
             raise ProgramCrashed(f"{error} ({where})") from None
         except (KeyboardInterrupt, SystemExit):  # of a signal's handler, too: no failure of the program
@@ -249,9 +252,11 @@ class ProgramRun:
     def _begin(self, answers: Iterable[Answer]) -> None:
         """Start the program in the first step; hand over the answers."""
         if self._task is None:
-            self._task = self._loop.create_task(self._main(self))
+            self._task = self.loop.create_task(self._main(self))
         for answer in answers:
             self._ends = self._ends or answer.ends
+            if answer.reply is not None:
+                self.requests.answered(answer.tool_use_id, answer.value)
             future = self._open.pop(answer.tool_use_id, None)
             if future is not None and not future.done():  # a given-up ask: its answer is not delivered
                 future.set_result(answer)
@@ -296,23 +301,23 @@ class ProgramRun:
         each is closed first; and one that ignores this, too, is in no cycle of ours, so that it goes at once.
         """
         self.is_over = True
-        if self._loop.live_tasks:
+        if self.loop.live_tasks:
             try:
-                self._loop.run_step(
-                    self._ms, self._loop.close_tasks, fires=False, callbacks_max=_ENDING_CALLBACKS_MAX
+                self.loop.run_step(
+                    self._ms, self.loop.close_tasks, fires=False, callbacks_max=_ENDING_CALLBACKS_MAX
                 )
             except (EndlessStep, SystemExit) as error:
                 logger.warning("a program does not end: %s", failure_text(error))
         self._task = None
-        self._loop.end()
+        self.loop.end()
 
     def _cancel(self, is_meant: "Callable[[asyncio.Task[Any]], bool]") -> None:
         for _ in range(CANCELS):
-            live = [task for task in self._loop.live_tasks if is_meant(task)]
+            live = [task for task in self.loop.live_tasks if is_meant(task)]
             if not live:
                 return
             try:
-                self._loop.run_step(
+                self.loop.run_step(
                     self._ms,
                     partial(_cancel_all, live),
                     fires=False,

@@ -75,7 +75,8 @@ class Board:
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
         self.observers: list[Callable[[Event], object]] = []  # not readers: a session may sleep beside them
-        self.delegations = Delegations()
+        self.delegations = known = Delegations()
+        self.takers: dict[type, Callable[[Event], None]] = dict.fromkeys(DELEGATION_KINDS, known.add)
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
         self.inputs = SecretInputs()
@@ -163,8 +164,8 @@ class Board:
         try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
-                self.stage(events)
                 self._note(events)
+                self.stage(events)
                 core.perform(core.gate.on_events(events), self)
         except BaseException as error:
             self._fail_stop(error)
@@ -178,11 +179,11 @@ class Board:
             raise error
 
     def _note(self, events: Sequence[Event]) -> None:
-        """Let the parts that follow the session see its new events."""
-        kinds = DELEGATION_KINDS
+        """Let the parts that follow the session see its new events, before they are staged."""
+        taker_of = self.takers.get
         for event in events:
-            if type(event.body) in kinds:
-                self.delegations.add(event)
+            if (taker := taker_of(type(event.body))) is not None:
+                taker(event)
         if self.on_posted is not None:
             self.on_posted(events)
         if self.on_agent_end:
@@ -207,9 +208,9 @@ class Board:
         self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
         self._at = recovered.posted[-1].at
         try:
+            self._note(recovered.posted)
             if stored is None:
                 self.stage(recovered.posted)
-            self._note(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
         except BaseException as error:
             self._fail_stop(error)

@@ -320,7 +320,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
         session fails.
         """
         self._check_loop()
-        check_after(self.session_id, after, self._seq)
+        check_after(self.session_id, after, self.seq)
         return SessionStream(self._hub_in_use, after, choice_of(of), self._life)
 
     def text(self, *, of: str | None = None) -> AsyncIterator[TextDelta | TextReset]:
@@ -332,7 +332,7 @@ class Session(SessionTells, SessionApprovals, SessionInputs, Generic[Deps_contra
         return self._only(of, ToolProgress)
 
     async def _only(self, of: str | None, *kinds: type[T]) -> AsyncIterator[T]:
-        async with aclosing(self.stream(self._seq, of=of)) as items:
+        async with aclosing(self.stream(self.seq, of=of)) as items:
             async for item in items:
                 if isinstance(item, kinds):
                     yield item

@@ -93,8 +93,8 @@ class SessionSleep(ABC):
         return self._error is not None
 
     @property
-    def _seq(self) -> int:
-        """Return the seq of the session's last event."""
+    def seq(self) -> int:
+        """Return the seq of the newest event, which may not be on disk yet; 0 before the first ask."""
         return self._live.board.seq if self._live else self._slept.head.seq
 
     @property

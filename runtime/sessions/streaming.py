@@ -287,6 +287,21 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         """Leave the stream. A stream that is dropped leaves by itself."""
         await self._items.aclose()
 
+    async def served(self) -> AsyncGenerator[AnyStreamItem | None, None]:
+        """Yield the items for a client of a web server; None where a sign of life is due.
+
+        It ends once `Runtime.stopping()` was called, so that the server can stop.
+        """
+        timer, sign = keep_alive_of(asyncio.get_running_loop()), self._reader.give_sign
+        timer.add(sign)
+        try:
+            with self._life.serving(self._reader.leave):
+                async for item in self._items:
+                    yield item
+        finally:
+            timer.remove(sign)
+            await self.aclose()
+
     async def sse(self) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events, ready to be written; items that are ready together form one chunk.
 
@@ -294,15 +309,9 @@ class SessionStream(AsyncIterator[AnyStreamItem]):
         media type `text/event-stream`. It ends once `Runtime.stopping()` was called, so that a server can
         stop; browsers come back with the id of their last event.
         """
-        timer, sign = keep_alive_of(asyncio.get_running_loop()), self._reader.give_sign
-        timer.add(sign)
-        try:
-            with self._life.serving(self._reader.leave):
-                async for item in self._items:
-                    yield _SIGN if item is None else self._chunk(item)
-        finally:
-            timer.remove(sign)
-            await self.aclose()
+        async with aclosing(self.served()) as items:
+            async for item in items:
+                yield _SIGN if item is None else self._chunk(item)
 
     def _chunk(self, item: AnyStreamItem) -> bytes:
         """Join an item with those that are ready."""

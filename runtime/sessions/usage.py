@@ -1,6 +1,7 @@
 """The usage of sessions: stored with their events, summed up, and filled in where it is missing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
 from callboard.actors.protocol.errors import MisuseError
@@ -41,12 +42,20 @@ class UsageReport(PlainValues, frozen=True):
 
 def keep_usage(board: Board, books: UsageBooks) -> None:
     """Let the charges of a session be stored with the events that settle its calls."""
-    stage = board.stage
+    stage, taken = board.stage, books.taken
 
     def stage_all(events: Sequence[Event], spending: Sequence[SpendingChange] = ()) -> None:
-        stage(events, spending, books.take(events))
+        stage(events, spending, taken())
 
     board.stage = stage_all
+    for kind, taker in books.takers.items():
+        former = board.takers.get(kind)
+        board.takers[kind] = taker if former is None else partial(_both, former, taker)
+
+
+def _both(first: Callable[[Event], None], second: Callable[[Event], None], event: Event) -> None:
+    first(event)
+    second(event)
 
 
 def checked_by(by: object) -> UsageBy:

@@ -37,7 +37,7 @@ MARKUP = re.compile(r"<(?:html|script|body|div|svg|iframe|a href|img )|text/html
 RECOGNISES = {
     "callboard/cli/page_server.py",
     "runtime/models/answer_bodies.py",
-    "runtime/models/service_errors.py",
+    "runtime/models/failures.py",
 }
 """Modules that name the type of a page, or look for markup: a proxy may answer with one."""
 HOSTILE = {

@@ -392,7 +392,7 @@ def test_a_text_of_combining_characters_is_taken_in_bounded_time() -> None:
 
 def memories() -> MemoryAccess:
     """Return the access of a call to a memory that is never reached."""
-    made = ToolContext(memories=cast(Memory, object())).memory
+    made = ToolContext(memories=cast("Memory", object())).memory
     assert isinstance(made, MemoryAccess)
     return made
 
@@ -434,7 +434,7 @@ SUPERLINEAR = {
         "callboard/cli/explore_command.py",
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",
-        "callboard/testing/fixtures.py",
+        "callboard/pytest_fixtures.py",
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character

@@ -1,6 +1,9 @@
 import json
 
+from callboard.cli.diff_command import _lines, diff_json
+from callboard.cli.folding import Folding
 from tests.cli.conftest import Callboard
+from tests.replay.test_diff import found_by
 
 
 def test_a_session_equals_itself(callboard: Callboard) -> None:
@@ -35,3 +38,12 @@ def test_as_json(callboard: Callboard) -> None:
 def test_a_second_log_and_a_missing_session(callboard: Callboard) -> None:
     assert callboard("diff", "20250101", "nosuch").exit_code == 3
     assert callboard("diff", "20250101", "20250101", "--other-log", "nosuch.db").exit_code == 3
+
+
+def test_a_value_that_one_session_does_not_have_is_not_shown_as_null() -> None:
+    found = found_by(text="a").diff(found_by(text="a", more=None))
+    said = [line.plain for line in _lines(found, ("one", "two"), Folding(is_full=False))]
+    at = next(place for place, line in enumerate(said) if "query.more" in line)
+    assert said[at + 1 : at + 3] == ["    - (absent)", "    + null"]
+    first = json.loads(json.dumps(diff_json(("one", "two"), found)["differences"]))[0]
+    assert ("first" in first, first["second"]) == (False, None)

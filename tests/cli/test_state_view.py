@@ -3,7 +3,7 @@ from pathlib import Path
 
 from callboard.cli.folding import Folding
 from callboard.cli.state_view import change_lines, heading
-from callboard.replay.digests import Change
+from callboard.replay.states import Change
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import damage
 

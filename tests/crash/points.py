@@ -37,8 +37,9 @@ import msgspec
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
+from callboard.runtime.log.sqlite.batch import insert_batch
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.sessions.board import Board

@@ -39,6 +39,7 @@ from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_state import CONTEXT, STATE, TOOLS
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
 from tests.mutants.seeded_waits import DENIED, NAMED, ONE_BY_ONE
+from tests.mutants.seeded_whole import WHOLE
 
 
 class Part(NamedTuple):
@@ -125,6 +126,7 @@ PROGRAMS: Final = Part(
         "Deadlines of programs": DEADLINES,
         "Costs of programs": COSTS,
         "Lines with contexts": LINES,
+        "Whole requests": WHOLE,
     },
 )
 CAPACITY: Final = Part(

@@ -29,6 +29,7 @@ from callboard.replay.testing.sessions.scripted_replies import (
     program,
     question,
     report,
+    request,
     task,
     tool,
 )
@@ -76,6 +77,36 @@ def gather() -> Scenario:
     people = [program_profile("host", ["kid"], ["look"], writes=["save"], limits=limits)]
     people += [profile("kid", [], ["look"])]
     return Scenario(people, policy, [ask()], faults=faults("crash", "raises", fault_mixes=7, seed=11))
+
+
+LOOK_TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
+
+
+def whole_requests() -> Scenario:
+    """Build questions with whole requests: grown, trimmed, side by side, typed, without a referent."""
+
+    def host(prompt: object) -> Running:
+        small = {"system": "Be short.", "tools": [LOOK_TOOL], "settings": {"top_k": 3}, "max_tokens": 9}
+        yield from everything(request("a", "one", **small))
+        yield from everything(request("b", ["a", 0, 2], "two", like="a", max_tokens=50))
+        both = [
+            request("c", ["b", 0, 4], "three", like="a"),
+            request("d", ["b", 2, 4], ["a", 0, 1], like="b"),
+        ]
+        yield from everything(
+            *both, question("q"), request("e", ["nowhere", 0, 1]), request("f", ["a", 1, 9])
+        )
+        typed = request("g", ["c", 0, 5], ["d", 3, 4], like="c", schema=SCHEMA, force_tool="look")
+        left = request("h", "late", like="c")
+        answers: Answers = yield Step((typed, left))
+        yield Step(cancels=() if "h" in answers else ("h",))
+        return "done"
+
+    policy = cast({"host": host}, ask_model=[calls(LOOK), report({"n": 1})])
+    people = [program_profile("host", [], ["look"], limits=Limits(max_children=2))]
+    return Scenario(
+        people, policy, [ask()], faults=faults("crash", "detach", "raises", fault_mixes=7, seed=5)
+    )
 
 
 def first_of_many() -> Scenario:
@@ -309,6 +340,7 @@ PROGRAMS: Final = {
     one.__name__: one()
     for one in (
         gather,
+        whole_requests,
         first_of_many,
         asked_later,
         timeouts,

@@ -83,8 +83,8 @@ LEFT_OUT: Final = (
         "left-out-of-sleep-until",
         "A wait for a time of day waits for so many seconds with a process.",
         "programs.run",
-        "        timer = self._loop.call_by_clock(seconds, _reach, reached)\n",
-        "        timer = self._loop.call_later(seconds, _reach, reached)\n",
+        "        timer = self.loop.call_by_clock(seconds, _reach, reached)\n",
+        "        timer = self.loop.call_later(seconds, _reach, reached)\n",
         folder="runtime",
     ),
     Mutant(

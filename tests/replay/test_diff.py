@@ -8,7 +8,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.diff_values import FOREIGN, LONG_CHARS, shortened
+from callboard.replay.divergence import ABSENT, FOREIGN, LONG_CHARS, shortened
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
@@ -103,6 +103,17 @@ def found_by(**arguments: Any) -> Recording:
         return call("find", query=arguments) if request.turn == 1 else say("Done.")
 
     return record(policy, Agent("host", tools=[find]), "Find it.")
+
+
+def test_a_value_that_one_session_does_not_have_is_not_null() -> None:
+    one = found_by(text="a")
+    for other, value in ((found_by(text="a", more=None), None), (found_by(text="a", more=0), 0)):
+        (made, *_) = one.diff(other).differences
+        assert (made.path, made.first, made.second) == (
+            "body.content[0].input.query.more",
+            ABSENT,
+            value,
+        )
 
 
 @pytest.mark.parametrize("name", ["id", "new", "by", "usage", "until", "digest", "request_id", "event"])

@@ -11,11 +11,11 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.fork_plan import calls_of
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
-from callboard.testing.storing import recording_of
 from tests.effort import effort
 from tests.mutants.scripts import LOOK, OTHER, SCHEMA
 from tests.session_plans import Plan, play

@@ -2,13 +2,16 @@
 
 import pytest
 
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.grants import grant_of
 from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded
-from tests.replay.stories import ignored_report, poisoned_sum
+from tests.replay.logs import survey
+from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
 
 GOLDEN = sorted(SESSIONS)
 
@@ -67,3 +70,39 @@ def test_an_event_outside_of_turns_is_refused_with_the_first_calls() -> None:
     recording = ignored_report()
     with pytest.raises(UnknownName, match="event 2, Ask, belongs to no model call; the first of those: "):
         recording.request(2)
+
+
+def test_each_agents_own_usage_adds_up_to_the_sessions() -> None:
+    recording = Recording.open(MemoryReader(survey()), "one")
+    report = recording.budget()
+    (total,) = (event.body.usage for event in recording.events if isinstance(event.body, AskEnded))
+    assert sum(account.own.tokens for account in report.accounts) == total.tokens
+    assert report.accounts[0].subtree.tokens == total.tokens
+    assert report.refusal is None
+
+
+def test_a_call_in_flight_is_reserved_at_its_agent_and_above_it() -> None:
+    recording = endless_loop()
+    grant = next(
+        event
+        for event in recording.events
+        if isinstance(event.body, CallModel) and event.body.agent == "host.1"
+    )
+    host, child = recording.budget(grant.seq).accounts
+    assert child.reserved.tokens > 0
+    assert host.reserved == child.reserved
+    assert host.tokens_max == 20_000
+
+
+def test_the_first_refusal_names_its_agent_and_nothing_before_it() -> None:
+    recording = endless_loop()
+    refusal = recording.budget().refusal
+    assert refusal is not None
+    assert refusal.agent == "host.1"
+    assert recording.budget(refusal.seq - 1).refusal is None
+    assert recording.budget(refusal.seq).refusal == refusal
+
+
+def test_an_event_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnknownName):
+        endless_loop().budget(10**9)

@@ -23,11 +23,11 @@ from callboard.actors.session import step as step_module
 from callboard.replay.page.changes import Changes
 from callboard.replay.refused_calls import RefusedCall, Suspects, refused_by
 from callboard.replay.search import Query
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, Use, report, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.runtime.log.protocol import Stored
-from callboard.testing.storing import recording_of
 from tests.effort import effort
 from tests.mutants import scenarios_background as background
 from tests.mutants import scenarios_contracts as contracts

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.diff_values import FOREIGN, IDS
+from callboard.replay.divergence import FOREIGN, IDS
 from callboard.replay.json_values import leaves, written
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query, search

@@ -7,8 +7,8 @@ from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.digests import Change, changes, to_jsonable, value_at
 from callboard.replay.recording import Recording
+from callboard.replay.states import Change, changes, to_jsonable, value_at
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.scripted import Step, call, say

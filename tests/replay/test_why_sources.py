@@ -10,7 +10,7 @@ import pytest
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.held_values import Held, number_in
+from callboard.replay.json_values import Held, number_in
 from callboard.replay.recording import Recording
 from callboard.replay.why import Why
 from callboard.runtime.agent import Agent

@@ -13,7 +13,7 @@ from callboard.runtime.http.call_http import _read
 from callboard.runtime.http.places import place_of_url, url_of
 from callboard.runtime.mcp import http as mcp_http
 from callboard.runtime.models.protocol import ModelAnswer
-from callboard.runtime.unpacking import STEP_BYTES, unpacked
+from callboard.runtime.models.watched import STEP_BYTES, unpacked
 from tests.messages_api import Canned, MessagesApi
 from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY, request_with

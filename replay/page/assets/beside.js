@@ -4,7 +4,7 @@ import { WrittenNumber } from "./data.js";
 
 const SPANNED_BY_END = new Set(["turn", "tool", "approval", "report"]);
 
-/** The comparison of two sessions, as replay/page/comparison.py makes it. */
+/** The comparison of two sessions, as replay/page/building.py makes it. */
 export class Beside {
   constructor(left, right) {
     const { shared, pairs, differing, differences, count, profiles, totals, saved } = right.summary.beside;

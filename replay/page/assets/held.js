@@ -1,4 +1,4 @@
-// Where a message holds a value: whole words, and equal numbers, by the rules of replay/held_values.py.
+// Where a message holds a value: whole words, and equal numbers, by the rules of replay/json_values.py.
 
 import { WrittenNumber, readJson } from "./data.js";
 

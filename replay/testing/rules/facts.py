@@ -44,8 +44,7 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
-from callboard.replay.testing.rules.rights_in_force import RightsInForce, profile_of
-from callboard.replay.testing.rules.tools_in_force import ToolsInForce
+from callboard.replay.testing.rules.in_force import RightsInForce, ToolsInForce, profile_of
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import bound
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life, of_kind
-from callboard.replay.testing.rules.stops import purpose_of
+from callboard.replay.testing.rules.timers import purpose_of
 
 _SINCE_RULES = 2
 _LEAST_INPUT = len(b'{"role":"user","content":""}')

@@ -1,12 +1,19 @@
-"""The model of a call: which one is asked after each answer, and its place in the capacity port."""
+"""The model of a call: which one is asked after each answer, and its place in the capacity port.
+
+Rules of conversations in which several models take part, held with the requests of `check_requests`.
+"""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
+from callboard.actors.protocol.conversation import is_by
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.failures import FailureKind, kind_of
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, TurnRequested
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.port_messages import (
@@ -17,6 +24,8 @@ from callboard.actors.protocol.port_messages import (
     RequestCapacity,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.translation import Unsayable, is_all_own, messages_for
 from callboard.actors.protocol.usage import NOTHING, Need, bound
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
@@ -146,6 +155,9 @@ class Needs(Invariant):
         model = life.begin.model.spec_named(body.model)
         if body.model not in ("", model.name):
             self.broken(event.seq, f"{who} asks {body.model}, which is none of its models")
+        asked = life.begin.asked
+        if asked is not None and asked.max_tokens:
+            model = replace(model, max_tokens=asked.max_tokens)
         known = body.need.tokens - model.max_tokens
         turn, origin, before = self._inputs.get(who, (0, model.made_by, 0))
         self._inputs[who] = body.turn, model.made_by, known
@@ -227,3 +239,43 @@ class Places(Invariant):
         if life is None:
             return ""
         return life.begin.model.spec_named(wish.model if wish else "").name
+
+
+ORIGIN_RULES: Final = {
+    "other-origin": "A request to an origin other than the last one says that it breaks the cache.",
+    "per-origin": "At one repair level, each request to an origin begins with the previous request to it.",
+}
+
+
+class SentByOrigin:
+    """The last request of one agent to each origin."""
+
+    def __init__(self) -> None:
+        self._requests: dict[Origin, ModelRequest] = {}
+        self._last: Origin | None = None
+
+    def take(self, request: ModelRequest, is_anew: bool) -> str:
+        """Record the next request, and return the name of the rule that it breaks, or an empty text."""
+        asked, last = request.model.made_by, self._last
+        self._last, before = asked, self._requests.get(asked)
+        self._requests[asked] = request
+        if last not in (None, asked) and not is_anew:
+            return "other-origin"
+        if before is None or before.repair != request.repair:  # replies are repaired in another way
+            return ""
+        # `append-only` holds for a conversation with one model.
+        if len(self._requests) == 1 and is_all_own(request):
+            return ""
+        earlier, sent = _sent(before), _sent(request)
+        return "" if sent[: len(earlier)] == earlier else "per-origin"
+
+
+def _sent(request: ModelRequest) -> list[Json]:
+    """Return the messages that are sent, but for those about tools and the words that are sent for once."""
+    try:
+        sent = messages_for(request)
+    except Unsayable:
+        return []
+    if is_by("assistant", request.message(request.length - 1)) and is_by("user", sent[-1]):
+        sent = sent[:-1]
+    return [said for said in sent if not is_by("system", said)]

@@ -23,7 +23,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Can
 from callboard.actors.protocol.uses import CAPABILITY, Use
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
-from callboard.replay.testing.rules.rights_in_force import (
+from callboard.replay.testing.rules.in_force import (
     label_against,
     models_permitted,
     permitted,

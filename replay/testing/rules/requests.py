@@ -42,16 +42,17 @@ from callboard.replay.testing.rules.beginnings import (
     why_other_system,
     why_small_need,
 )
-from callboard.replay.testing.rules.needs import LATER_RULES, Counted
-from callboard.replay.testing.rules.origins import ORIGIN_RULES, SentByOrigin
-from callboard.replay.testing.rules.rights_in_force import profile_of
-from callboard.replay.testing.rules.task_waits import Waited
-from callboard.replay.testing.rules.tools_in_force import (
+from callboard.replay.testing.rules.books import LATER_RULES, Counted
+from callboard.replay.testing.rules.in_force import (
     ToolsInForce,
+    changes_tools,
     not_about_tools,
-    offered,
+    profile_of,
     why_other_tools,
 )
+from callboard.replay.testing.rules.model_choice import ORIGIN_RULES, SentByOrigin
+from callboard.replay.testing.rules.task_waits import Waited
+from callboard.replay.testing.rules.whole_requests import WHOLE_RULES, WholeRequests
 
 REQUEST_RULES: Final = {
     "append-only": "A request begins with its agent's previous one, byte for byte, or says that it does not.",
@@ -63,6 +64,7 @@ REQUEST_RULES: Final = {
     **SYSTEM_RULES,
     **ORIGIN_RULES,
     **LATER_RULES,
+    **WHOLE_RULES,
 }
 
 Part: TypeAlias = tuple[str, bytes]
@@ -73,6 +75,7 @@ _OPENINGS: Final = (
     prompts.NOT_DELEGATED,
     prompts.WRONG_NAMES,
     prompts.UNUSABLE_QUESTION,
+    prompts.UNUSABLE_REQUEST,
     prompts.NO_QUESTIONS_LEFT,
     prompts.UNREAD_ARGUMENTS,
     "There is no tool named ",
@@ -96,7 +99,7 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
         if isinstance(event.body, CallModel):
             state = core.states.get(event.body.agent)
             if isinstance(state, AgentState) and state.prefix is not None:
-                found[event.seq] = request_of(state)
+                found[event.seq] = request_of(state, core.states.__getitem__)
     return found
 
 
@@ -186,12 +189,14 @@ class _Checker:
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
         self._tools = ToolsInForce()
+        self._whole = WholeRequests()
         self._setters: set[int] = set()  # the events that may change tools
 
     def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
         """Record a wish or content for an agent, or check the request that a grant sends."""
         body = event.body
         self._tools.hear(event)
+        self._whole.hear(event)
         if isinstance(body, (ToolsGiven, Begin)) or (isinstance(body, ToolReturned) and body.tools):
             self._setters.add(event.seq)
         if isinstance(body, TurnRequested):
@@ -225,7 +230,11 @@ class _Checker:
             return
         if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, unasked)
-        elif why := "" if agent.is_eager else _why_unsendable(agent, request):
+        if agent.begin is not None and agent.begin.asked is not None:
+            for name, why in self._whole.breaches(request, agent.begin, wish):
+                self._broken(name, seq, f"{who}, turn {wish.turn}: {why}")
+            return
+        if why := "" if agent.is_eager else _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
         self._check_appending(seq, agent, request)
         if why := why_other_tools(request, self._tools.profile(who)):
@@ -282,7 +291,7 @@ class _Checker:
 
     def _check_setters(self, seq: int, agent: _Agent, request: ModelRequest, named: list[int]) -> None:
         """Check that a request with other tools names the event that set them."""
-        if _changes_tools(agent.last, request) and not self._setters.intersection(named):
+        if changes_tools(agent.last, request) and not self._setters.intersection(named):
             self._broken("new", seq, f"{request.address} is offered other tools by no event in `new`")
 
     def _broken(self, name: str, seq: int, detail: str) -> None:
@@ -377,17 +386,6 @@ def _split(content: bytes) -> list[bytes]:
     blocks = [(raw, msgspec.json.decode(raw, type=_Block)) for raw in raws]
     parts = {"tool_result": "content", "text": "text"}
     return [bytes(getattr(block, parts[block.type]) if block.type in parts else raw) for raw, block in blocks]
-
-
-def _changes_tools(before: ModelRequest | None, request: ModelRequest) -> bool:
-    """Return whether a request offers other tools than the one before."""
-    if before is None or (before.tools == request.tools and _told(before) == _told(request)):
-        return False
-    return offered(before) != offered(request)
-
-
-def _told(request: ModelRequest) -> int:
-    return request.length - len(not_about_tools(request))
 
 
 def _is_phrase(part: Part) -> bool:

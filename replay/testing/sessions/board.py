@@ -194,7 +194,8 @@ class Board:
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        asked = (self.memory.request if self.memory else request_of)(state)
+        of = self.memory.request if self.memory and state.asked is None else request_of
+        asked = of(state, self.states.__getitem__)
         if state.model.is_program:  # a step has a time and a state of its own
             asked = copy.copy(asked)
             asked.at, asked.left_out_ms = self.now, self.gate.left_out_ms

@@ -23,11 +23,11 @@ from callboard.actors.session.budget_keys import (
 from callboard.actors.session.budget_limits import Budget, scopes_of
 from callboard.actors.session.budget_scope import Refused, Spent
 from callboard.actors.session.budgets import BudgetPolicy, Given
-from callboard.replay.testing.sessions.budgeted_session import BudgetedSession
 from callboard.replay.testing.sessions.capacity_monitors import EachSession
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld, SharedScenario
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
+from callboard.replay.testing.sessions.shared_session import BudgetedSession
 from callboard.replay.testing.world import Violation
 
 OVER = "No scope has more spent and reserved than its limit."

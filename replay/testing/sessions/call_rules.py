@@ -1,20 +1,39 @@
-"""Rules of calls: the effects of tools, stopped agents, and what a crash or a polite end leaves open."""
+"""Rules of calls and contexts that the explorer checks beside those of the log.
+
+Rules of calls: the effects of tools, stopped agents, and what a crash or a polite end leaves open.
+
+The rule of contexts that a log alone cannot show: each is a pure function of the log.
+"""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, TypeVar
 
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import DeciderFailed, Delegate
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    ContextMade,
+    MakeContext,
     ModelReplied,
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.session.contexts import ContextRequest, view_of
+from callboard.actors.session.core import SessionCore
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.testing.rules.tool_results import states_at
 from callboard.replay.testing.sessions.injection import ENDS
+from callboard.replay.testing.sessions.ports import context_of, has_context
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
 
 _Call: TypeAlias = tuple[str, int, int]
@@ -133,3 +152,107 @@ def _is_settled(
         return status == "interrupted"
     is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
     return not (is_write and status == "interrupted")
+
+
+FROM_LOG: Final = "A context is made from the parent's state at its `Delegate`, whenever the port acts."
+
+
+def other_context(scenario: Scenario, log: list[Event]) -> str:
+    """Return the first context that its function would not make of the log, or an empty text."""
+    made = [event for event in log if isinstance(event.body, ContextMade) and event.body.status == "ok"]
+    parents = _parents(log) if made else {}
+    for event in made:
+        wanted = log[event.cause - 1].body
+        assert isinstance(wanted, MakeContext)
+        if not has_context(scenario, wanted.profile):
+            continue  # a factory made an instance, of which the log holds nothing
+        if event.body != context_of(wanted, scenario.context(_view(log, parents, wanted))):
+            return f"event {event.seq} is not made of the state at event {wanted.request}"
+    return ""
+
+
+def _view(
+    log: list[Event], parents: Mapping[tuple[str, int], AgentState], wanted: MakeContext
+) -> ContextRequest:
+    asked = log[wanted.request - 1]
+    assert isinstance(asked.body, Delegate)
+    view = view_of(parents[wanted.parent, asked.cause], asked.body, wanted)
+    assert view is not None
+    return view
+
+
+def _parents(log: list[Event]) -> dict[tuple[str, int], AgentState]:
+    """Return the state of each agent that delegates, after the decision that did, by its cause."""
+    core, found = SessionCore(), {}
+    failures = {event.cause: event.body.error for event in log if isinstance(event.body, DeciderFailed)}
+    for event in log:
+        if not is_decider(event.recipient):
+            continue
+        posts = core.decide(event, failures.get(event.seq, ""))
+        state = core.states[event.recipient]
+        if isinstance(state, AgentState) and any(isinstance(post.body, Delegate) for post in posts):
+            found[event.recipient, event.seq] = state
+    return found
+
+
+# --- at rest --------------------------------------------------------------------------
+
+
+def work_left(world: SessionWorld) -> str:
+    """Describe the work that is left at rest."""
+    if world.failure is not None or world.down is not None:
+        return ""
+    # Agents that had not drained when the session closed: the supervisor ignores them from then on.
+    is_over = world.supervisor.phase == "closed"
+    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_over else set()
+    busy = [who for who in world.agents() if who not in doubtful and world.agent(who).phase not in RESTING]
+    left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
+    if not doubtful:
+        left |= _in_the_books(world.supervisor)
+    return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])
+
+
+def _in_the_books(state: SupervisorState) -> dict[str, int]:
+    left = {
+        "agents": state.live,
+        "model calls": state.in_flight,
+        "asks": int(state.ask is not None),
+        "in line": state.queue.size,
+        "timers set": state.timers.size,
+        "checks": state.checks.size if state.phase != "closed" else 0,  # after the end, answers are ignored
+    }
+    host = state.host
+    if host is not None:
+        left["reservations"] = int(host.reserved != NOTHING)
+        left["children"] = host.children.size + host.delegations.size + host.waiting.size
+    return left
+
+
+def other_state(world: SessionWorld) -> str:
+    """Return the first call whose tool was given another state than the log folds to."""
+    given = world.states_given
+    folded = states_at(world.log, [seq for seq, _ in given])
+    wrong = (f"event {seq}: {values}, not {folded.get(seq)}" for seq, values in given)
+    return next(
+        (how for (seq, values), how in zip(given, wrong, strict=True) if values != folded.get(seq)), ""
+    )
+
+
+def opened_again(world: SessionWorld) -> str:
+    """Return how a session is open that its log says is closed."""
+    if world.failure is not None or world.down is not None:  # its actors have handled what the log has not
+        return ""
+    is_open = is_closed(world.log) and world.supervisor.phase != "closed"
+    return (
+        f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
+    )
+
+
+def own_failure(world: SessionWorld) -> str:
+    """Return the error that ended the session, unless a fault caused it."""
+    error = world.failure
+    return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
+
+
+RESTING: Final = ("idle", "new")
+"""The phases of an agent that does nothing and waits for nothing."""

@@ -23,8 +23,8 @@ from callboard.actors.session.capacity import Capacity, CapacityPolicy
 from callboard.replay.testing.sessions.board import RESCUES
 from callboard.replay.testing.sessions.injection import crash, resume
 from callboard.replay.testing.sessions.memory import Memory
-from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
+from callboard.replay.testing.sessions.shared_session import PlacedSession
 from callboard.replay.testing.sessions.world import STEPS_MAX
 from callboard.replay.testing.world import Move, Step, run_to_rest
 

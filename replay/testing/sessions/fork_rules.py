@@ -23,7 +23,7 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
-from callboard.replay.testing.rules.shared_state import states_at
+from callboard.replay.testing.rules.tool_results import states_at
 from callboard.replay.testing.sessions.fork_world import ForkWorld, with_by
 from callboard.replay.testing.sessions.monitors import (
     FAILS_BY_FAULT,

@@ -62,12 +62,15 @@ class Memory:
             self._events[key] = event
         return event
 
-    def request(self, state: AgentState) -> ModelRequest:
-        """Return the request of an agent in this state, the same object each time."""
+    def request(self, state: AgentState, state_of: Callable[[str], object]) -> ModelRequest:
+        """Return the request of an agent in this state, the same object each time.
+
+        It must not depend on the state of another actor, which `state_of` returns.
+        """
         known = self._requests.get(id(state))
         if known is not None:
             return known[1]
-        request = request_of(state)
+        request = request_of(state, state_of)
         if len(self._requests) < self._most:
             self._requests[id(state)] = (state, request)
         return request

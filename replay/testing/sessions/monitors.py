@@ -9,30 +9,29 @@ from typing import Final, TypeAlias
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
-from callboard.replay.testing.rules.shared_state import FOLD, states_at
+from callboard.replay.testing.rules.tool_results import FOLD
 from callboard.replay.testing.sessions.call_rules import (
+    FROM_LOG,
     has_kept_call,
     is_badly_detached,
     is_badly_resumed,
+    opened_again,
+    other_context,
+    other_state,
+    own_failure,
+    work_left,
     wrong_effect,
 )
 from callboard.replay.testing.sessions.conserved import Sums, other_side
-from callboard.replay.testing.sessions.context_monitor import FROM_LOG, other_context
 from callboard.replay.testing.sessions.faults import kind_of
 from callboard.replay.testing.sessions.memory import BreachCache
-from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation, idle
 from callboard.replay.verify import Verifier
-
-RESTING: Final = ("idle", "new")
-"""The phases of an agent that does nothing and waits for nothing."""
 
 Breaks: TypeAlias = Callable[[SessionWorld], str]
 """Returns how a session breaks a rule, or ''."""
@@ -194,69 +193,10 @@ class SameOutcomes(SessionMonitor):
         return "" if told == first else f"the asks end as {told}, and in the first run as {first}"
 
 
-# --- at rest --------------------------------------------------------------------------
-
-
-def _left(world: SessionWorld) -> str:
-    """Describe the work that is left at rest."""
-    if world.failure is not None or world.down is not None:
-        return ""
-    # Agents that had not drained when the session closed: the supervisor ignores them from then on.
-    is_over = world.supervisor.phase == "closed"
-    doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_over else set()
-    busy = [who for who in world.agents() if who not in doubtful and world.agent(who).phase not in RESTING]
-    left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
-    if not doubtful:
-        left |= _in_the_books(world.supervisor)
-    return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])
-
-
-def _in_the_books(state: SupervisorState) -> dict[str, int]:
-    left = {
-        "agents": state.live,
-        "model calls": state.in_flight,
-        "asks": int(state.ask is not None),
-        "in line": state.queue.size,
-        "timers set": state.timers.size,
-        "checks": state.checks.size if state.phase != "closed" else 0,  # after the end, answers are ignored
-    }
-    host = state.host
-    if host is not None:
-        left["reservations"] = int(host.reserved != NOTHING)
-        left["children"] = host.children.size + host.delegations.size + host.waiting.size
-    return left
-
-
-def _other_state(world: SessionWorld) -> str:
-    """Return the first call whose tool was given another state than the log folds to."""
-    given = world.states_given
-    folded = states_at(world.log, [seq for seq, _ in given])
-    wrong = (f"event {seq}: {values}, not {folded.get(seq)}" for seq, values in given)
-    return next(
-        (how for (seq, values), how in zip(given, wrong, strict=True) if values != folded.get(seq)), ""
-    )
-
-
-def _opened_again(world: SessionWorld) -> str:
-    """Return how a session is open that its log says is closed."""
-    if world.failure is not None or world.down is not None:  # its actors have handled what the log has not
-        return ""
-    is_open = is_closed(world.log) and world.supervisor.phase != "closed"
-    return (
-        f"the log ends in a closed session, and its supervisor is {world.supervisor.phase}" if is_open else ""
-    )
-
-
-def _own_failure(world: SessionWorld) -> str:
-    """Return the error that ended the session, unless a fault caused it."""
-    error = world.failure
-    return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
-
-
 # --- all rules ------------------------------------------------------------------------
 
 NOTHING_LEFT: Final = SessionMonitor(
-    "nothing-left", "At rest no agent lives or waits, nothing is reserved and no timer is set.", _left
+    "nothing-left", "At rest no agent lives or waits, nothing is reserved and no timer is set.", work_left
 )
 NO_RESCUE: Final = StepMonitor(
     "no-rescue",
@@ -265,15 +205,15 @@ NO_RESCUE: Final = StepMonitor(
     is_broken=lambda world: bool(world.rescued),
 )
 STAYS_CLOSED: Final = SessionMonitor(
-    "stays-closed", "A closed session stays closed until a resume reopens it.", _opened_again
+    "stays-closed", "A closed session stays closed until a resume reopens it.", opened_again
 )
 EFFECTS: Final = SessionMonitor(
     "effects", "No write tool runs twice for one call, or without its start in the log.", wrong_effect
 )
 FAILS_BY_FAULT: Final = SessionMonitor(
-    "fails-by-fault", "A session fails only if the store does.", _own_failure
+    "fails-by-fault", "A session fails only if the store does.", own_failure
 )
-STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, _other_state)
+STATE_IS_FOLD: Final = SessionMonitor("state-is-fold", FOLD, other_state)
 CONTEXT_FROM_LOG: Final = SessionMonitor(
     "context-from-log", FROM_LOG, lambda world: other_context(world.scenario, world.log)
 )

@@ -116,6 +116,12 @@ def question(id: str, prompt: str = "what?", **more: object) -> Asked:
     return Asked(id, ASK_MODEL, {"prompt": prompt, **more})
 
 
+def request(id: str, *messages: object, **more: object) -> Asked:
+    """Ask a model with a whole request. messages: new ones, texts of a user for short, and references."""
+    said = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
+    return Asked(id, ASK_MODEL, {"messages": said, **more})
+
+
 def reply_of(step: Step, number: int) -> Reply:
     """Make the reply of a step that is not the last."""
     uses: list[Block] = [

@@ -15,15 +15,14 @@ crashes and readers beside writers are callboard's own.
 
 import pytest
 
-_PARTS = ("catalog", "durability", "forks", "reading", "writing")
+_PARTS = ("catalog", "forks", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.catalog import CatalogCases  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # after `register_assert_rewrite`
 from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # after `register_assert_rewrite`
 from callboard.replay.testing.stores.forks import ForkCases  # noqa: E402  # after `register_assert_rewrite`
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # after `register_assert_rewrite`
+from callboard.replay.testing.stores.writing import DurabilityCases, WritingCases  # noqa: E402  # as above
 
 __all__ = ["StoreContract", "StorePlace"]
 

@@ -1,9 +1,5 @@
 """A batch: its plan, and the one statement that writes all of it, so that SQLite does its work in one go.
 
-A chunk of rows goes over in few values: all bodies end to end, all digests end to end, and small fields as
-JSON, with the places of the bodies. SQLite takes them apart again. Large values go the same way, before the
-rows that need them. Values that the file is known to have are not sent again.
-
 The statement is an INSERT into a temporary view. The view's trigger refuses if another connection has changed
 the file since `data_version` was read, as its owner may be another process by now; if a session is not where
 its writer believes; and if a row needs a large value that is neither in the batch nor in the file. Then it
@@ -12,73 +8,32 @@ caller then writes the batch statement by statement, which names the error.
 """
 
 import sqlite3
-from collections.abc import Container, Mapping, Sequence
-from functools import cache
-from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.budget_keys import SpendingChange
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain, Sealing
-from callboard.runtime.log.large_values import Cut
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
+from callboard.runtime.log.sqlite.rows import CHUNK_FIELDS, Chunk, Rows, inserts_from
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
 from callboard.runtime.log.sqlite.spending import STATEMENTS
 from callboard.runtime.log.usage_rows import Place, summed
 
-CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
-TEXT: Final = "CAST({} AS TEXT)"
-BLOB: Final = "{}"  # SQL for a stored body or large value: readable, or encrypted
-
-# A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
-# an INSERT of 256 rows takes. In a chunk a row takes 0.2 us with the lock and 1.8 us without it, on another
-# core (CPython 3.11, SQLite 3.40, batches of 512 rows with bodies of 180 bytes).
-Chunk: TypeAlias = dict[str, str | bytes]
-"""The parameters of the statements. For rows: `rows`, `bodies`, `digests`. For large values: `names`, their
-digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
-"""
-
-# Without large values no row is looked at for cuts: a look costs 0.1 us.
-_INSERT_ROWS: Final = """INSERT INTO events
-SELECT json_extract(row.value, '$[0]'),
-       json_extract(row.value, '$[1]'),
-       json_extract(row.value, '$[2]'),
-       json_extract(row.value, '$[3]'),
-       json_extract(row.value, '$[4]'),
-       {body},
-       CASE WHEN length({of}names) AND json_extract(row.value, '$[7]') IS NOT NULL THEN ({cuts}) END,
-       substr({of}digests, row.key * {size} + 1, {size})
-FROM json_each({of}rows) AS row"""
-_BODY: Final = "substr({of}bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
-_CUTS: Final = """SELECT {checked} FROM (
-    SELECT json_extract(cut.value, '$[0]') AS offset, blobs.id AS number
-    FROM json_each(row.value, '$[7]') AS cut
-    LEFT JOIN blobs ON digest = substr({of}names, json_extract(cut.value, '$[1]') * {size} + 1, {size})
-    ORDER BY cut.key)"""
-_NUMBERED: Final = "json_group_array(json_array(offset, number))"
-_ALL_NUMBERED: Final = f"CASE count(*) WHEN count(number) THEN {_NUMBERED} ELSE RAISE(ABORT, 'lost') END"
-_INSERT_PIECES: Final = """INSERT INTO blobs(digest, data)
-SELECT substr({of}names, piece.key * {size} + 1, {size}), {data}
-FROM json_each({of}pieces) AS piece WHERE piece.type = 'array'
-ON CONFLICT(digest) DO NOTHING"""
-_INSERT_USES: Final = """INSERT INTO uses
-SELECT blobs.id, json_extract(use.value, '$[0]')
-FROM json_each({of}uses) AS use
-JOIN blobs ON digest = substr({of}names, json_extract(use.value, '$[1]') * {size} + 1, {size})
-WHERE true ON CONFLICT DO NOTHING"""
-_DATA: Final = "substr({of}data, json_extract(piece.value, '$[0]'), json_extract(piece.value, '$[1]'))"
+# SQLite renders `value` as text for each column that reads it, unless a subquery has done it once. OFFSET
+# keeps SQLite from folding that subquery into the query.
+ONCE: Final = "(SELECT value FROM json_each({}) LIMIT -1 OFFSET 0)"
 # Moves the heads of sessions that are at their expected one: [[number, epoch, from, to, last time], ...].
 MOVE_HEADS: Final = (
     "UPDATE sessions SET head = json_extract(m.value, '$[3]'), "
-    "last_ms = ifnull(json_extract(m.value, '$[4]'), last_ms) FROM json_each({}) AS m "
+    f"last_ms = ifnull(json_extract(m.value, '$[4]'), last_ms) FROM {ONCE} AS m "
     "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
     "AND head = json_extract(m.value, '$[2]')"
 )
@@ -91,9 +46,9 @@ CHANGE_ROWS: Final = (
     "status = ifnull(nullif(json_extract(c.value, '$[1]'), ''), status) FROM json_each({}) AS c "
     "WHERE sessions.id = json_extract(c.value, '$[0]')"
 )
-_VIEW: Final = """CREATE TEMP VIEW batch AS
-SELECT NULL AS version, NULL AS moves, NULL AS changes, NULL AS rows, NULL AS bodies, NULL AS digests,
-       NULL AS pieces, NULL AS data, NULL AS names, NULL AS uses"""
+_VIEW: Final = "CREATE TEMP VIEW batch AS SELECT NULL AS version, NULL AS moves, NULL AS changes" + "".join(
+    f", NULL AS {field}" for field in CHUNK_FIELDS
+)
 # Batches that settle calls go by views of their own: the others need no such statements, and those without
 # budgets above their sessions only the last one.
 _MORE: Final = {"": (), "usage_": ("usage",), "spending_": ("charges", "reserved", "settled", "usage")}
@@ -112,10 +67,7 @@ END"""
 # While the main thread computes without pause, every call into SQLite gives the interpreter lock away and
 # waits for milliseconds to get it back. Five statements wait five times; this one waits once, and SQLite does
 # all its work on another core, fsync included.
-_INSERT: Final = (
-    "INSERT INTO batch VALUES "
-    "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
-)
+_INSERT: Final = f"INSERT INTO batch VALUES (:version, :moves, :changes, :{', :'.join(CHUNK_FIELDS)})"
 
 _INSERTS: Final = {
     frozenset(columns): _INSERT.replace("INTO batch", f"INTO {prefix}batch").removesuffix(")")
@@ -124,131 +76,7 @@ _INSERTS: Final = {
     for prefix, columns in _MORE.items()
 }
 
-_NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
-
 _encode = msgspec.json.Encoder().encode
-
-
-@cache
-def inserts_from(of: str, kind: str) -> tuple[str, str, str]:
-    """Return the statements that insert a chunk's large values, their uses, and its rows. of: `:`, `NEW.`."""
-    # In a trigger (`NEW.`) a large value that is not in the file is an error.
-    cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
-    body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
-    return (
-        _INSERT_PIECES.format(of=of, size=DIGEST_BYTES, data=data),
-        _INSERT_USES.format(of=of, size=DIGEST_BYTES),
-        _INSERT_ROWS.format(of=of, size=DIGEST_BYTES, body=body, cuts=cuts),
-    )
-
-
-class _Pieces:
-    """The large values of a chunk, once each."""
-
-    def __init__(self, known: Container[bytes], cipher: Cipher | None) -> None:
-        self.size = 0
-        self._known = known
-        self._cipher = cipher
-        self._numbers: dict[bytes, int] = {}
-        self._places: list[tuple[int, int] | None] = []
-        self._data: list[bytes] = []
-        self._uses: dict[tuple[int, int], None] = {}
-
-    def number(self, session: int, digest: bytes, data: bytes) -> int:
-        """Return the number in this chunk of a value that was cut out of the body of a session's row."""
-        if digest not in self._numbers:
-            self._numbers[digest] = len(self._numbers)
-            self._places.append(None if digest in self._known else self._added(digest, data))
-        number = self._numbers[digest]
-        self._uses[session, number] = None
-        return number
-
-    def _added(self, digest: bytes, data: bytes) -> tuple[int, int]:
-        kept = data if self._cipher is None else self._cipher.seal(("blob", digest), data)
-        self._data.append(kept)
-        self.size += len(kept)
-        return self.size - len(kept) + 1, len(kept)  # SQLite counts from 1
-
-    def chunk(self) -> Chunk:
-        """Return the chunk's parameters for large values."""
-        if not self._numbers:
-            return _NO_PIECES
-        places, names = _encode(self._places).decode(), b"".join(self._numbers)
-        uses = _encode(list(self._uses)).decode()
-        return {"pieces": places, "names": names, "data": b"".join(self._data), "uses": uses}
-
-
-class Rows:
-    """New rows of `events`. known: digests of large values that the file certainly has. size: in bytes."""
-
-    def __init__(self, kind: str = TEXT, known: Container[bytes] = (), cipher: Cipher | None = None) -> None:
-        self.size = 0
-        self.names: set[bytes] = set()
-        self._known = known
-        self._cipher = cipher
-        self._insert_pieces, self._insert_uses, self._insert = inserts_from(":", kind)
-        self._chunks: list[Chunk] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        self._rows: list[tuple[Any, ...]] = []
-        self._bodies: list[bytes] = []
-        self._digests: list[bytes] = []
-        self._pieces = _Pieces(self._known, self._cipher)
-        self._end = 1  # where the next body begins: SQLite counts from 1
-
-    def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
-        """Add rows behind all others. base: the part of their ids above the seq."""
-        if sealing.cuts or self._end + self._pieces.size + sum(map(len, sealing.bodies)) > CHUNK_BYTES:
-            self._add_one_by_one(base, events, sealing)
-            return
-        sizes = [len(body) for body in sealing.bodies]
-        *places, self._end = accumulate(sizes, initial=self._end)
-        self._rows += [
-            (base | event.seq, event.at, event.sender, event.recipient, event.cause, place, size)
-            for event, place, size in zip(events, places, sizes, strict=True)
-        ]
-        self._bodies += sealing.bodies
-        self._digests += sealing.digests
-
-    def _add_one_by_one(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
-        """Add rows that have large values, or fill more than one chunk."""
-        sealed, cuts = zip(events, sealing.bodies, sealing.digests, strict=True), sealing.cuts
-        for at, (event, body, digest) in enumerate(sealed):
-            size = len(body)
-            row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, self._end, size)
-            self._rows.append((*row, self._numbered(base >> SEQ_BITS, cuts[at])) if at in cuts else row)
-            self._bodies.append(body)
-            self._digests.append(digest)
-            self._end += size
-            if self._end + self._pieces.size > CHUNK_BYTES:
-                self._finish()
-
-    def _numbered(self, session: int, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
-        self.names.update(cut.digest for cut in cuts)
-        return [(offset, self._pieces.number(session, digest, data)) for offset, digest, data in cuts]
-
-    def only_chunk(self) -> Chunk | None:
-        """Return the chunk if there is exactly one."""
-        self._finish()
-        return self._chunks[0] if len(self._chunks) == 1 else None
-
-    def insert(self, connection: sqlite3.Connection) -> None:
-        """Insert all rows, in as few statements as their size allows."""
-        self._finish()
-        for chunk in self._chunks:
-            if chunk["names"]:
-                connection.execute(self._insert_pieces, chunk)
-                connection.execute(self._insert_uses, chunk)
-            connection.execute(self._insert, chunk)
-
-    def _finish(self) -> None:
-        if self._rows:
-            self.size += self._end - 1 + self._pieces.size
-            bodies, digests = b"".join(self._bodies), b"".join(self._digests)
-            rows = _encode(self._rows).decode()
-            self._chunks.append({"rows": rows, "bodies": bodies, "digests": digests, **self._pieces.chunk()})
-            self._begin()
 
 
 def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:

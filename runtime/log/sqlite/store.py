@@ -21,13 +21,10 @@ from callboard.runtime.log.protocol import Append, Head, Stored, has_forks, no_b
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, details_of
 from callboard.runtime.log.spending import NetChanges
 from callboard.runtime.log.sqlite.batch import (
-    BLOB,
     CHANGE_ROWS,
     MOVE_HEADS,
-    TEXT,
     BatchPlan,
     KnownHead,
-    Rows,
     insert_batch,
     make_batch_view,
 )
@@ -40,6 +37,7 @@ from callboard.runtime.log.sqlite.meta import (
     write_back,
 )
 from callboard.runtime.log.sqlite.remembered import Remembered
+from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.spending import SpendingTables
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error

@@ -17,9 +17,10 @@ from callboard.runtime.log.usage_rows import Place, UsageRow, figures, summed
 _FIGURES: Final = Usage.__struct_fields__
 _VALUES: Final = ", ".join(f"json_extract(u.value, '$[{at}]')" for at in range(4 + len(_FIGURES)))
 _SUMS: Final = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
-# {0}: `:` or `NEW.`, before the name of the JSON list.
+# {0}: `:` or `NEW.`, before the name of the JSON list. The subquery: as `ONCE` of `batch`.
 ADD: Final = (
-    f"INSERT INTO usage SELECT {_VALUES} FROM json_each({{0}}usage) AS u WHERE true "
+    f"INSERT INTO usage SELECT {_VALUES} "
+    "FROM (SELECT value FROM json_each({0}usage) LIMIT -1 OFFSET 0) AS u WHERE true "
     f"ON CONFLICT(session, day, model, profile) DO UPDATE SET {_SUMS}"
 )
 _ROWS: Final = (

@@ -34,10 +34,9 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.large_values import uncollected
-from callboard.runtime.models.answer_bodies import TOKENS_MAX
+from callboard.runtime.models.answer_bodies import TOKENS_MAX, is_error
 from callboard.runtime.models.anthropic.errors import service_error
 from callboard.runtime.models.call_arguments import CallBlock, Settled, is_object, once_each
-from callboard.runtime.models.error_documents import is_error
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer
 

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models import service_errors
-from callboard.runtime.models.failures import CallFailed, network_failure, timed_out, unconnected
-from callboard.runtime.models.service_errors import Answered
+from callboard.runtime.models import failures
+from callboard.runtime.models.failures import Answered, CallFailed, network_failure, timed_out, unconnected
 
 
 def service_error(
@@ -22,7 +21,7 @@ def service_error(
     body: the decoded error document, or any other body as text. has_begun: in a 200 answer, tokens may have
     been made.
     """
-    return service_errors.service_error(Answered(status, headers, body, has_begun, keeps_type=True))
+    return failures.service_error(Answered(status, headers, body, has_begun, keeps_type=True))
 
 
 def failure_of(error: Exception) -> CallFailed:

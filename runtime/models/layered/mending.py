@@ -31,8 +31,17 @@ import httpx2
 from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNFINISHED, Settled
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.chat_calls import JoinedCall, Piece, joined, piece_of
-from callboard.runtime.models.layered.dialects import CHAT, GENERATE_CONTENT, Dialect, JsonObject
-from callboard.runtime.models.layered.events import Mender, Split, data_of, event_of, value_of
+from callboard.runtime.models.layered.dialects import (
+    CHAT,
+    GENERATE_CONTENT,
+    Dialect,
+    JsonObject,
+    Mender,
+    Split,
+    data_of,
+    event_of,
+    value_of,
+)
 from callboard.runtime.models.layered.responses_stream import ResponsesStream
 
 _WRONG_FORM: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)

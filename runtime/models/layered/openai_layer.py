@@ -31,8 +31,7 @@ from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-from callboard.runtime.models.layered.opened import Opened
-from callboard.runtime.models.layered.wire import EXCHANGE
+from callboard.runtime.models.layered.wire import EXCHANGE, Opened
 
 
 def profile(*, is_sealed: bool = False, limit: str = "") -> OpenAIModelProfile:

@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from callboard.runtime.models.call_arguments import DOUBLED, Settled, same_object
 from callboard.runtime.models.failures import broken_stream
-from callboard.runtime.models.layered.dialects import JsonObject
-from callboard.runtime.models.layered.events import value_of
+from callboard.runtime.models.layered.dialects import JsonObject, value_of
 from callboard.runtime.models.layered.responses_items import CALL, Item, Items
 
 OnText = Callable[[str], None]

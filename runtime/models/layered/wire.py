@@ -4,20 +4,28 @@ The layer is given the new messages of a conversation only. The items that it wr
 before they get to the provider's client, which would walk through each of their values; that gets a body
 without a conversation. `LayeredClient.send` puts all items in, the earlier ones as the bytes that were sent.
 One call sends one request: a client or layer that would send a second one gets an error instead.
+
+The facts of which the layer makes its model of a service.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import httpx2
 import msgspec
 
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.addresses import endpoint_of
 from callboard.runtime.models.answer_bodies import documents_of, error_in, start_of
-from callboard.runtime.models.failures import CallFailed, network_failure, unconnected
+from callboard.runtime.models.failures import (
+    Answered,
+    CallFailed,
+    endpoint_of,
+    network_failure,
+    service_error,
+    unconnected,
+)
 from callboard.runtime.models.layered.bodies import (
     NOTHING_NEW,
     New,
@@ -30,9 +38,7 @@ from callboard.runtime.models.layered.bodies import (
 from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.mending import joined_answer, mended
 from callboard.runtime.models.protocol import OnText
-from callboard.runtime.models.service_errors import Answered, service_error
-from callboard.runtime.models.unreadable import unreadable
-from callboard.runtime.models.watched import Watched, watch
+from callboard.runtime.models.watched import Watched, unreadable, watch
 
 _SHOWN_CHARS: Final = 200
 
@@ -281,3 +287,14 @@ def client_with(headers: dict[str, str], timeout_s: float, connect_timeout_s: fl
     timeout = httpx2.Timeout(timeout_s, connect=connect_timeout_s)
     limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
     return LayeredClient(headers=headers, timeout=timeout, limits=limits)
+
+
+class Opened(NamedTuple):
+    """The facts of which a layer's model is made. name: of the model at the service. region: of AWS."""
+
+    name: str
+    base_url: str
+    key: str
+    client: "LayeredClient"
+    region: str = ""
+    sets_marks: bool = False

@@ -19,7 +19,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
-from callboard.replay.testing.rules.tools_in_force import offered
+from callboard.replay.testing.rules.in_force import offered
 from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import AgentHarness, kinds

@@ -15,7 +15,7 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.shared_state import NO_STATE, SharedState, folded
-from callboard.replay.testing.rules.shared_state import states_at
+from callboard.replay.testing.rules.tool_results import states_at
 from tests.strategies import json_values
 
 

@@ -8,7 +8,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.changed.agents_now import AgentsNow
+from callboard.replay.changed.result import AgentsNow
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

@@ -16,7 +16,7 @@ from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session import step as step_module
-from callboard.replay.changed.agents_now import AgentsNow
+from callboard.replay.changed.result import AgentsNow
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import Step, call, calls, say
 from callboard.runtime.tools.tool import Tool, tool

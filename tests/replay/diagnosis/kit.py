@@ -11,11 +11,11 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Req
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.scripted_session import TELLS
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.testing.storing import recording_of
 
 Arguments = dict[str, Any]
 Tools = Callable[[str, str, Arguments], object]

@@ -11,10 +11,10 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.testing.storing import recording_of
 
 Agent = Mapping[str, Any]
 

@@ -18,7 +18,8 @@ from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.exports.jsonl import ExportReader, Header
-from callboard.replay.exports.writing import EXPORTERS, regression_test, scenario_file
+from callboard.replay.exports.recorded_parts import regression_test, scenario_file
+from callboard.replay.exports.writing import EXPORTERS
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append

@@ -15,9 +15,9 @@ from callboard.actors.protocol.events import Event
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.runtime.log.memory import MemoryReader
-from callboard.testing.storing import recording_of
 from tests.browser import Browser, browser, end_browser
 from tests.pages import ROOT
 from tests.replay.page.forks import fork_log

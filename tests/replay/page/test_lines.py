@@ -12,8 +12,8 @@ from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.addresses import is_agent
 from callboard.replay.page import changes, lines
 from callboard.replay.page.changes import Change
-from callboard.replay.page.cutting import Cutting
 from callboard.replay.page.lines import Shared
+from callboard.replay.page.packing import Cutting
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, stored

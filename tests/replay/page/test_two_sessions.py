@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard.replay.exports.writing import Job, export
-from callboard.replay.page.comparison import shared_events
+from callboard.replay.page.building import shared_events
 from callboard.replay.reading import Source
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser

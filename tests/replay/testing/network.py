@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from callboard.replay.testing.canonical import canonical
-from callboard.replay.testing.program import Actor, Send, describe
+from callboard.replay.testing.canonical import canonical, describe
+from callboard.replay.testing.program import Actor, Send
 from callboard.replay.testing.world import Move, MoveKind, Step
 
 

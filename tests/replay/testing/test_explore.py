@@ -10,7 +10,7 @@ from callboard.replay.testing.monitors import always, at_rest, sometimes
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds, replay
 from callboard.replay.testing.schedule import parse
-from callboard.replay.testing.schedulers.exhaustive import Exhaustive
+from callboard.replay.testing.schedulers.portfolio import Exhaustive
 from callboard.replay.testing.statistics import Statistics
 from tests.replay.testing.known_bugs.others import cache
 from tests.replay.testing.known_bugs.shared_memory import account

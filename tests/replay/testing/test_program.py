@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send, tag
+from callboard.replay.testing.canonical import tag
+from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.world import Covers, Move, Touches
 from tests.effort import effort
 from tests.replay.testing.programs import collect, collector

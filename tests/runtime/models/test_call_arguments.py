@@ -24,7 +24,7 @@ from callboard.runtime.models.call_arguments import (
 )
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.aws_events import Events
-from callboard.runtime.models.layered.events import value_of
+from callboard.runtime.models.layered.dialects import value_of
 from callboard.runtime.models.layered.mending import ChatStream, GeminiStream
 from callboard.runtime.models.layered.responses_stream import ResponsesStream
 from tests import stream_faults

@@ -1,7 +1,7 @@
 """The table of errors is sound: its names can be met, and no name has two codes."""
 
 from callboard.actors.protocol.failures import kind_of
-from callboard.runtime.models.error_documents import squeezed
+from callboard.runtime.models.answer_bodies import squeezed
 from callboard.runtime.models.error_table import FINAL, LOST, REFUSED, RETRYABLE, ROWS, STATUSES, VAGUE
 
 ALL = (*ROWS, *VAGUE)

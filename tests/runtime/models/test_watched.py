@@ -13,8 +13,7 @@ import pytest
 from callboard import AnthropicModel, Limits
 from callboard.actors.agent import retry
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.failures import UNREPORTED, CallFailed
 from callboard.runtime.models.watched import KEPT_BYTES_MAX, Watched, watch
 from tests.messages_api import Canned, MessagesApi, json_answer
 from tests.openai_api import Answer, ProviderApi, Reply

@@ -22,8 +22,8 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.log import MemoryLog
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.models.answer_bodies import digest_of
+from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
-from callboard.runtime.models.service_errors import UNREPORTED
 from callboard.runtime.ports import model_port
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch

@@ -401,3 +401,22 @@ def test_ended_tasks_are_looked_for_again_once_there_are_twice_as_many() -> None
     assert (len(loop._tasks), loop._prune_at) == (16, 16)
     loop.run_step(1, lambda: loop.create_task(ends()))
     assert (len(loop._tasks), loop._prune_at) == (11, 36)
+
+
+def test_a_brain_runs_functions_in_the_step_and_a_plain_program_none() -> None:
+    async def main() -> list[object]:
+        loop = asyncio.get_running_loop()
+        assert loop.get_task_factory() is None
+        found: list[object] = [await loop.run_in_executor(None, int, "5"), await asyncio.to_thread(abs, -1)]
+        for wrong in ("x", None):
+            try:
+                await asyncio.to_thread(int, wrong)  # type: ignore[arg-type]  # on purpose
+            except (TypeError, ValueError) as error:
+                found.append(type(error))
+        return found
+
+    loop = ProgramLoop()
+    loop.runs_functions = True
+    tasks: list[asyncio.Task[list[object]]] = []
+    loop.run_step(0, lambda: tasks.append(loop.create_task(main())))
+    assert tasks[0].result() == [5, 1, ValueError, TypeError]

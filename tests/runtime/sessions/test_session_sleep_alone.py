@@ -87,7 +87,7 @@ async def passes(count: int = 8) -> None:
 def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
     async def work() -> None:
         one = Sleeper()
-        assert (one._slept, one._is_asleep, one._seq, one._has_failed) == (
+        assert (one._slept, one._is_asleep, one.seq, one._has_failed) == (
             Slept(EMPTY, (), NO_STATE),
             True,
             0,
@@ -98,12 +98,12 @@ def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
         assert parts is not None
         found: Any = (one._hub, one._approval_port, one._board)
         assert found == ("hub", parts.approvals, one.board)
-        assert (one.id, one._is_asleep, one._seq) == ("s", False, 9)
+        assert (one.id, one._is_asleep, one.seq) == ("s", False, 9)
         one._sleep_if_idle()
         await passes()
         assert one.done == ["busy", "still", "cut off", CUT_OFF_S, "asleep"]
         assert one._slept == Slept(END, ("permission",), "shared")  # type: ignore[arg-type]  # a stand-in
-        assert (one._is_asleep, one._seq, one._moving) == (True, 7, None)
+        assert (one._is_asleep, one.seq, one._moving) == (True, 7, None)
         one._sleep_if_idle()
         await passes()
         assert len(one.done) == 5, "it sleeps already"

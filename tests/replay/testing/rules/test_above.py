@@ -8,7 +8,7 @@ import pytest
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import BudgetGiven, RequestBudget, SettleBudget
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.rules.above import Reserved, SettledAbove
+from callboard.replay.testing.rules.books import Reserved, SettledAbove
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of

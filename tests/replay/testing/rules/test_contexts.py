@@ -9,7 +9,7 @@ from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext
 from callboard.replay.testing.rules.beginnings import Contexts
-from callboard.replay.testing.rules.changed_agents import ChangedAgents
+from callboard.replay.testing.rules.changes import ChangedAgents
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_state import contexts

@@ -37,7 +37,8 @@ from callboard.replay.testing.rules.caps import Children, Deserved
 from callboard.replay.testing.rules.ends import Cancelled, Closed, OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.reports import Checked
-from callboard.replay.testing.rules.stops import OneStop, Started, Timers
+from callboard.replay.testing.rules.stops import OneStop, Started
+from callboard.replay.testing.rules.timers import Timers
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld

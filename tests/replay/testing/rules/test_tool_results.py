@@ -1,21 +1,31 @@
 """The rules of results that are given again, on sessions whose tools allow it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as with_fields
 
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.protocol.telemetry import Telemetry
+from callboard.replay.testing.rules.changes import ToolsPassedOn
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.rules.tool_changes import ToolsPassedOn
-from callboard.replay.testing.rules.tool_results import CachedAnswers, LinesOfTools, TelemetryOfCalls
+from callboard.replay.testing.rules.tool_results import (
+    CachedAnswers,
+    LinesOfTools,
+    StateUpdates,
+    TelemetryOfCalls,
+)
+from callboard.replay.testing.sessions.monitors import STATE_IS_FOLD, breaches_of
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.scenarios_cache import CACHED
 from tests.mutants.scenarios_later import changing_in_line, changing_one_by_one
+from tests.mutants.scenarios_state import shared_states
 from tests.replay.testing.edited_logs import edited, limited, of_kind
 
 LOG = list(SessionWorld(CACHED["given-again"]).run(in_random_order(0)).log)
@@ -133,3 +143,56 @@ def test_a_change_that_is_not_told_to_the_supervisor_is_found() -> None:
 
 def test_the_line_is_as_long_as_the_limit_of_the_agent_says() -> None:
     assert broken_lines(limited(LINES_LOG, of_kind(Begin), max_parallel_tools=2))
+
+
+def world() -> SessionWorld:
+    return SessionWorld(shared_states()).run()
+
+
+def broken_of_shared_state(**fields: object) -> list[Event]:
+    log = list(world().log)
+    at = next(place for place, one in enumerate(log) if isinstance(one.body, ToolReturned))
+    log[at] = replace(log[at], body=replace(log[at].body, **fields))
+    return log
+
+
+def test_good_sessions_break_nothing_and_give_every_call_a_state() -> None:
+    made = world()
+    assert breaches_of(made) == []
+    assert {seq for seq, _ in made.states_given} == {event.seq for event in made.events(CallTool)}
+    assert made.gate.shared.values()["count"] == len(made.states_given)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state_update": (StateUpdate("gone", Json(b"1")),)},
+        {"state_update": (StateUpdate("count", Json(b'"1"')),)},
+        {"state_update": (StateUpdate("stage", Json(b"1")),)},
+        {"state_read": ("gone",)},
+        {"status": "error"},
+    ],
+)
+def test_a_log_that_breaks_the_rule_is_found(fields: dict[str, object]) -> None:
+    assert [one.name for one in check_log(broken_of_shared_state(**fields), kinds=(StateUpdates,))] == [
+        "state-updates"
+    ]
+
+
+def test_a_call_that_was_given_another_state_is_found() -> None:
+    made = world()
+    seq, values = made.states_given[-1]
+    made.states_given[-1] = seq, {**values, "count": -1}
+    assert STATE_IS_FOLD.breach(made).startswith(f"event {seq}: ")
+
+
+def test_a_simulated_tool_with_an_update_that_does_not_fit_is_an_error() -> None:
+    def bad(who: str, call: CallTool, state: object) -> ToolReturned:
+        update = (StateUpdate("count", Json(b"true")),)
+        return ToolReturned(call.turn, call.call, "ok", text_json("done"), state_update=update)
+
+    keys = [StateKey("count", "add", Json(b"0"))]
+    made = SessionWorld(with_fields(shared_states(), stateful=bad, state=keys))
+    returned = made.run().of(ToolReturned)
+    assert {one.status for one in returned} == {"error"}
+    assert b"InvalidState" in bytes(returned[0].output)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import perform
-from callboard.replay.testing.schedulers.exhaustive import Exhaustive
+from callboard.replay.testing.schedulers.portfolio import Exhaustive
 from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos, RandomWalk, Turns
 from callboard.replay.testing.world import Move
 from tests.effort import effort

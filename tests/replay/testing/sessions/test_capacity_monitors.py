@@ -13,8 +13,8 @@ from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.sessions import capacity_monitors as rules
 from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, CapacityTurns, EachSession
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld, CapacityWorlds, SharedScenario
-from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.scripted_replies import calls, task
+from callboard.replay.testing.sessions.shared_session import PlacedSession
 from tests.mutants.scenarios_capacity import (
     ONE_CALL,
     SHARED,

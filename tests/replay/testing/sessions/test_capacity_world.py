@@ -18,7 +18,7 @@ from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds, perform, replay
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.exhaustive import Exhaustive
+from callboard.replay.testing.schedulers.portfolio import Exhaustive
 from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, capacity_monitors
 from callboard.replay.testing.sessions.capacity_world import (
     CRASH_ALL,

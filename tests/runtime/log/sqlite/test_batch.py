@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionOpened
@@ -18,47 +15,13 @@ from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealing
-from callboard.runtime.log.large_values import Cut, blob_digest
-from callboard.runtime.log.protocol import GENESIS, Append, Head, Sealed
-from callboard.runtime.log.sqlite import batch as sqlite_batch
-from callboard.runtime.log.sqlite.batch import (
-    BLOB,
-    TEXT,
-    BatchPlan,
-    Chunk,
-    KnownHead,
-    Rows,
-    insert_batch,
-    make_batch_view,
-)
-from callboard.runtime.log.sqlite.blobs import Blobs
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite.batch import BatchPlan, KnownHead, insert_batch, make_batch_view
 from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
-from tests.effort import effort
 from tests.runtime.log.kit import events
-
-ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
-BODIES = st.one_of(
-    st.binary(min_size=1, max_size=60),
-    TEXTS.map(lambda text: f"[{text}]".encode()),
-    st.just(b'{"a":"\0\xff"}' * 9),
-)
-INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
-LARGE = st.one_of(BODIES, st.sampled_from([b'"one that many need"', b"null"]))
-CUTS = st.builds(lambda offset, data: Cut(offset, blob_digest(data), data), st.integers(0, 2**40), LARGE)
-SEALED = st.builds(
-    Sealed,
-    seq=st.integers(1, 2**32 - 1),
-    at=INTEGERS,
-    sender=TEXTS,
-    recipient=TEXTS,
-    cause=INTEGERS,
-    body=BODIES,
-    cuts=st.lists(CUTS, max_size=3).map(tuple),
-    digest=st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES),
-)
 
 
 @pytest.fixture
@@ -67,139 +30,6 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     prepare(made, tmp_path / "log.db", "process", HashChain())
     yield made
     made.close()
-
-
-def sealed(seq: int = 1, at: int = 1, body: bytes = b"{}", sender: str = "host", cause: int = 0) -> Sealed:
-    return Sealed(seq, at, sender, "supervisor", cause, body, (), bytes([seq % 256]) * DIGEST_BYTES)
-
-
-def add(rows: Rows, base: int, given: list[Sealed]) -> None:
-    """Return rows as a store adds them: events and their sealing."""
-    cuts = {at: row.cuts for at, row in enumerate(given) if row.cuts}
-    sealing = Sealing([row.body for row in given], [row.digest for row in given], cuts)
-    rows.add(base, [event_of(row) for row in given], sealing)
-
-
-def event_of(row: Sealed) -> Event:
-    return Event(row.seq, row.at, row.sender, row.recipient, row.cause, Cancel(""))
-
-
-def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
-    """Return every row, with its types; texts as bytes, which need not be UTF-8."""
-    query = (
-        "SELECT id, at, sender, recipient, cause, CAST(body AS BLOB), digest, "
-        "typeof(at), typeof(sender), typeof(recipient), typeof(cause), typeof(body), typeof(digest) "
-        "FROM events ORDER BY id"
-    )
-    return connection.execute(query).fetchall()
-
-
-TYPES = ("integer", "text", "text", "integer", "text", "blob")
-
-
-@settings(max_examples=effort(25, 500), deadline=None, derandomize=True)
-@given(st.lists(SEALED, max_size=8), st.integers(0, 8), st.sampled_from([30, 4 * 2**20]))
-def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chunk_bytes: int) -> None:
-    """Insert large values that are in the file already, in the same batch, or new."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    prepare_tables(connection)
-    given = [replace(row, seq=number) for number, row in enumerate(given, 1)]
-    names: set[bytes] = set()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_batch, "CHUNK_BYTES", chunk_bytes)
-        for part in (given[:known], given[known:]):
-            rows = Rows(known=names)
-            add(rows, 0, part)
-            rows.insert(connection)
-            names |= rows.names
-    assert stored(connection) == [
-        (row.seq, row.at, row.sender, row.recipient, row.cause, row.body, row.digest, *TYPES) for row in given
-    ]
-    assert [cuts_of(connection, row.seq) for row in given] == [row.cuts for row in given]
-    assert names == {cut.digest for row in given for cut in row.cuts}
-    assert names == {name for (name,) in connection.execute("SELECT digest FROM blobs")}
-    used = connection.execute("SELECT digest FROM uses JOIN blobs ON id = blob WHERE session = 0")
-    assert names == {name for (name,) in used}
-    connection.close()
-
-
-def cuts_of(connection: sqlite3.Connection, seq: int) -> tuple[Cut, ...]:
-    """Return the values that were cut out of a row, as a reader finds them."""
-    blobs = Blobs(connection, None, lambda data: (blob_digest(data), data))
-    (cuts,) = connection.execute("SELECT cuts FROM events WHERE id = ?", (seq,)).fetchone()
-    return () if cuts is None else blobs.cuts("s", seq, cuts)
-
-
-def prepare_tables(connection: sqlite3.Connection) -> None:
-    connection.execute("CREATE TABLE uses(blob INTEGER, session INTEGER, PRIMARY KEY(blob, session))")
-    connection.execute(
-        "CREATE TABLE events(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, sender TEXT NOT NULL, "
-        "recipient TEXT NOT NULL, cause INTEGER NOT NULL, body TEXT NOT NULL, cuts TEXT, "
-        "digest BLOB NOT NULL)"
-    )
-    connection.execute(
-        "CREATE TABLE blobs(id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data TEXT NOT NULL)"
-    )
-
-
-def test_ids_at_the_end_of_their_range_stay_whole(connection: sqlite3.Connection) -> None:
-    rows = Rows()
-    add(rows, 2**63 - 1, [sealed()])
-    rows.insert(connection)
-    assert stored(connection)[0][0] == 2**63 - 1
-
-
-def test_odd_characters_of_an_address_survive(connection: sqlite3.Connection) -> None:
-    rows = Rows()
-    add(rows, 0, [sealed(sender=ODD)])
-    rows.insert(connection)
-    assert stored(connection)[0][2] == ODD
-
-
-def test_no_rows_are_no_statement(connection: sqlite3.Connection) -> None:
-    statements: list[str] = []
-    connection.set_trace_callback(statements.append)
-    Rows().insert(connection)
-    assert statements == []
-
-
-def test_a_statement_is_bounded_in_size_and_a_body_is_not(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 100)
-    sizes = [90, 20, 500, 30, 30, 30, 30]
-    rows = Rows()
-    for first in (0, 4):  # as two sessions of one batch
-        part = [sealed(at, body=b"x" * size) for at, size in enumerate(sizes, 1) if (at > 4) == bool(first)]
-        add(rows, 0, part)
-    statements: list[str] = []
-    connection.set_trace_callback(statements.append)
-    rows.insert(connection)
-    assert len(statements) == 3  # 90 + 20, 500, the rest
-    found = stored(connection)
-    assert [len(bytes(row[5])) for row in found] == sizes  # type: ignore[call-overload]  # the column holds bytes
-    assert [row[6] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
-
-
-def test_large_values_count_for_the_size_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 100)
-    data = b"x" * 60
-    rows = Rows()
-    add(rows, 0, [replace(sealed(1), cuts=(Cut(0, blob_digest(data), data),))])
-    add(rows, 0, [sealed(2, body=b"y" * 50)])
-    add(rows, 0, [sealed(3, body=b"z")])
-    assert rows.only_chunk() is None, "there are two: the first was full"
-
-
-def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
-    new, old = b'"new"' * 300, b'"old"' * 300
-    cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
-    rows = Rows(known={blob_digest(old)})
-    add(rows, 0, [replace(sealed(1), cuts=tuple(cuts)), replace(sealed(2), cuts=tuple(cuts))])
-    chunk = rows.only_chunk()
-    assert chunk is not None
-    assert chunk["data"] == new
-    assert rows.size == 2 * len(b"{}") + len(new)
 
 
 # --- a batch in one statement: all of it, or nothing where something is not as it was thought to be --------

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,13 +25,14 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.session_rows import EVERY_SESSION, Details
-from callboard.runtime.log.sqlite import batch as sqlite_batch
+from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
+from callboard.runtime.log.sqlite.batch import insert_batch
 from callboard.runtime.log.sqlite.deletion import remove_some, take_out
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.schema import pragma
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
@@ -115,7 +117,7 @@ def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Con
 def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
     store: SQLiteStore, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
     store.append([Append("s", 0, 1, events(1, 1))])
     given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
     calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))
@@ -124,18 +126,18 @@ def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
 
 
 def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = []
+    sent: list[Any] = []
 
     def watched(
         connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk, spending: None
     ) -> bool:
-        sent.append(len(chunk["data"]))
+        sent.append(chunk["data"])
         return insert_batch(connection, version, moves, changes, chunk)
 
     monkeypatch.setattr(sqlite_store, "insert_batch", watched)
     for seq in (1, 2, 3):
         store.append([Append("s", seq - 1, 1, [large(seq, 9_000)])])
-    assert sent == [9_000, 0, 0]
+    assert [len(data) for data in sent] == [9_000, 0, 0]
     assert same(store.read("s", 1, 10), [large(seq, 9_000) for seq in (1, 2, 3)])
 
 

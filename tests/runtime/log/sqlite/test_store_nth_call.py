@@ -21,7 +21,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.sqlite import batch as sqlite_batch
+from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import Durability, prepare
@@ -45,7 +45,7 @@ STEP = effort(5, 1)
 @pytest.fixture(autouse=True)
 def many_checkpoints_and_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 10)
-    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
 
 
 # --- the store ----------------------------------------------------------------------

@@ -4,8 +4,7 @@ import pytest
 
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.models.anthropic.errors import service_error
-from callboard.runtime.models.failures import MESSAGE_CHARS_MAX, for_log
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.failures import MESSAGE_CHARS_MAX, UNREPORTED, for_log
 
 STATUSES = [
     (400, "invalid_request_error", False, ZERO),

@@ -11,7 +11,7 @@ import pytest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models import watched
 from callboard.runtime.models.anthropic import wire as anthropic_wire
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.failures import UNREPORTED
 from tests.messages_api import (
     Canned,
     MessagesApi,

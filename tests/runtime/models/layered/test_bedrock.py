@@ -16,9 +16,9 @@ from callboard import Agent, Runtime
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.layered.bedrock import BedrockModel
 from callboard.runtime.models.protocol import model_named
-from callboard.runtime.models.service_errors import UNREPORTED
 from tests.bedrock_api import STREAM, BedrockApi, event, events, exception, refused, streamed
 from tests.messages_api import Canned, json_answer
 from tests.openai_api import Call, Reply, Thought

@@ -10,9 +10,9 @@ from callboard import Agent, Runtime
 from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError, UnknownName
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.layered.gemini import GeminiModel
 from callboard.runtime.models.protocol import model_named
-from callboard.runtime.models.service_errors import UNREPORTED
 from tests.gemini_api import GeminiApi, events, refused
 from tests.messages_api import Canned, Seen
 from tests.openai_api import Call, Reply, Thought, streamed

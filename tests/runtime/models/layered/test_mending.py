@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNCLEAR, UNFINISHED
-from callboard.runtime.models.layered.events import event_of, value_of
+from callboard.runtime.models.layered.dialects import event_of, value_of
 from callboard.runtime.models.layered.mending import ChatStream, GeminiStream
 from tests import stream_faults
 from tests.bedrock_api import event as frame

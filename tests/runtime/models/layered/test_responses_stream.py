@@ -7,7 +7,7 @@ import pytest
 
 from callboard.runtime.models.call_arguments import DOUBLED
 from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.layered.events import event_of
+from callboard.runtime.models.layered.dialects import event_of
 from callboard.runtime.models.layered.responses_stream import ResponsesStream
 from tests.openai_api import Call, Reply, Thought, responses_body, responses_events
 

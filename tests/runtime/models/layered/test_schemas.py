@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from callboard.replay.testing.input_rules.gemini import problem_of
 from callboard.replay.testing.input_rules.problems import request_problem
-from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_nova
-from callboard.runtime.models.layered.schemas_gemini import sendable_to_gemini
+from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_gemini, sendable_to_nova
 from tests.runtime.models.anthropic.kit import as_json
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.runtime.models.service_errors import UNREPORTED
+from callboard.runtime.models.failures import UNREPORTED
 from tests.error_corpus import IN_ANSWERS, Case
 from tests.messages_api import Canned, Seen, json_answer
 from tests.openai_api import Call, Reply, failed, streamed

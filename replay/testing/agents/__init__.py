@@ -1,0 +1,1 @@
+"""Agents as users write them, in the kit: the only folder of it that loads the runtime."""

@@ -1,0 +1,86 @@
+"""The agent that carries a question with its whole request."""
+
+from msgspec.structs import replace
+
+from callboard.actors.agent.asked_requests import model_of
+from callboard.actors.agent.state import request_of
+from callboard.actors.protocol.messages import Begin, Finished, ReportBack, TurnRequested
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, request
+from tests.actors.agent.test_whole_requests import HEAD, asks, waiting
+from tests.actors.harness import RETRYABLE, SCHEMA, USED, AgentHarness, raw
+
+
+def child(schema: object = None, **more: object) -> tuple[AgentHarness, AgentHarness, TurnRequested]:
+    """Return the program, the agent of its question, and the request for a turn."""
+    agent = waiting()
+    (one,) = asks(agent, request("a", "one", **HEAD, **more))
+    carrier = AgentHarness("host.1.1")
+    begin = Begin(
+        one.implicit,
+        one.prompt,
+        ModelSpec("m", 100),
+        agent.state.limits,
+        raw(schema),
+        rules=2,
+        asked=one.asked,
+    )
+    (wish,) = carrier.hears(begin)
+    assert isinstance(wish, TurnRequested)
+    return agent, carrier, wish
+
+
+def test_the_grant_has_the_size_of_the_request_and_the_tokens_that_it_states() -> None:
+    _, _, usual = child()
+    _, _, stated = child(max_tokens=32_000)
+    assert stated.need.tokens - usual.need.tokens == 31_900
+    assert usual.need.tokens > 1_100
+    assert usual.new == (1,)
+
+
+def test_the_stated_tokens_hold_for_every_model_of_a_fallback() -> None:
+    agent = waiting()
+    (one,) = asks(agent, request("a", "one", max_tokens=7))
+    spec = ModelSpec("m", 100, fallback=(ModelSpec("n", 50),))
+    begin = Begin(one.implicit, one.prompt, spec, agent.state.limits, asked=one.asked)
+    assert [each.max_tokens for each in model_of(begin).all_specs] == [7, 7]
+    assert model_of(replace(begin, asked=None)) is spec
+
+
+def test_the_reply_is_the_answer_with_its_calls_and_its_stop_reason() -> None:
+    _, carrier, _ = child()
+    says = calls(("look", {"path": "x"}), text="I look")
+    (end,) = carrier.reads(says)
+    assert isinstance(end, Finished)
+    assert (end.kind, end.text, end.detail, end.value) == ("answered", "", "tool_use", says.blocks(1))
+    assert end.settled is not None
+    assert end.settled.usage == USED
+
+
+def test_an_empty_reply_is_an_answer_of_its_own() -> None:
+    _, carrier, _ = child()
+    (end,) = carrier.reads(Reply(""))
+    assert isinstance(end, Finished)
+    assert (end.kind, end.detail) == ("answered", "end_turn")
+
+
+def test_a_failed_call_is_asked_again_with_the_same_request() -> None:
+    agent, carrier, wish = child()
+    (again,) = carrier.reads(Reply(failure=RETRYABLE))
+    assert isinstance(again, TurnRequested)
+    assert (again.attempt, again.digest, again.need) == (2, wish.digest, wish.need)
+    assert request_of(carrier.state, lambda address: agent.state).length == 1
+
+
+def test_with_a_schema_the_reports_follow_the_messages_of_the_program() -> None:
+    agent, carrier, wish = child(SCHEMA)
+    found = request_of(carrier.state, lambda address: agent.state)
+    assert found.digest == wish.digest
+    assert [b"report_back" in bytes(tool) for tool in found.tools] == [False, True]
+    assert b"Be short." in bytes(found.system)
+    assert b"report_back" in bytes(found.system)
+    carrier.reads(calls(("nonsense", {})))
+    found = request_of(carrier.state, lambda address: agent.state)
+    assert [said["role"] for said in found.conversation] == ["user", "assistant", "user"]
+    (end,) = carrier.reads(report({"n": 1}))
+    assert isinstance(end, ReportBack)
