@@ -40,11 +40,8 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     kept = need  # and what each ancestor keeps, in its own scope and in all above it
     exhausted: list[str] = []
     for record in reversed(ancestry):
-        budget = record.budget
         if record.kept is not NO_RESERVE and record is not ancestry[-1]:
             kept = add(kept, record.kept.total)
-        if budget.tokens is None and budget.micro_usd is None:
-            continue
         verdict = _fits_in(record, kept)
         if verdict == "never":
             return "never", (record.address,)
@@ -89,7 +86,8 @@ def shortage(ancestry: list[Record], need: Need, place: int, rules: int) -> str:
     budget, spent = record.budget, record.spent
     if budget.tokens is not None and spent.tokens + need.tokens + kept.tokens > budget.tokens:
         return _shortage(need.tokens, kept.tokens, spent.tokens, budget.tokens, _tokens)
-    limit = budget.micro_usd or 0
+    limit = budget.micro_usd
+    assert limit is not None, "one of its limits is too small"
     if rules < MONEY_SINCE:
         return _shortage(need.micro_usd, kept.micro_usd, spent.micro_usd, limit, _millionths)
     beside = f" beside {in_dollars(kept.micro_usd)} for closing turns" if kept.micro_usd else ""
