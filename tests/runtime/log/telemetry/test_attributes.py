@@ -204,6 +204,7 @@ def chat(reply: ModelReplied | None, **more: Any) -> Span:
             {**CHAT, names.REQUEST_MODEL: "m", names.PROVIDER: "a"},
         ),
         (made("execute_tool", CALL, ToolReturned(6, 7, "ok")), TOOL),
+        (made("execute_tool", CALL, Finished("answered")), TOOL),
         (
             made("execute_tool", replace(CALL, id="t1"), ToolReturned(6, 7, "ok", reused=3), about="x" * 201),
             {
