@@ -94,7 +94,9 @@ def test_texts_types_and_names_without_another_value_are_left_alone(source: str)
         ("x.add(a, b)", ["x.add(b, a)"]),
     ],
 )
-def test_the_least_and_the_sum_of_some_values_are_the_same_in_any_order(source: str, expected: list[str]) -> None:
+def test_the_least_and_the_sum_of_some_values_are_the_same_in_any_order(
+    source: str, expected: list[str]
+) -> None:
     assert mutated(source, "swap") == expected
 
 
