@@ -24,7 +24,7 @@ tells its whole life. The life of a delegation goes through all of them. It is r
     supervisor.rights           the layers of rights that the child is handed
     supervisor.reserving        the part of the budget that the parent keeps for the result
     supervisor.delegating       slots and ordinals; then the checks of ports, or `Begin` at once
-    supervisor.programs         the line of a program's delegations
+    supervisor.line             what cannot go on yet: for want of a slot, of a budget, of a child's place
     supervisor.contexts         `Begin` after the last answer, if schema or context have to be waited for
 
   The child works
@@ -34,7 +34,7 @@ tells its whole life. The life of a delegation goes through all of them. It is r
     agent.turns                 it asks for a turn; it finishes; it drains
     supervisor.turns            the grant, `CallModel`: reserved before the call, settled after it
     supervisor.budgets          whether a call fits, in the scope of the agent and in all above it
-    supervisor.admission        the queue of requests that do not fit yet
+    supervisor.timers           back-offs, deadlines, graces, and the deadlines of programs
     session.port_gate           when a port may act on a request
     agent.answers               the answers to its calls; the next turn when they are there
     agent.failed_calls          model calls without an answer: again, another model, or the end

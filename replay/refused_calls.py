@@ -219,6 +219,8 @@ _Answered: TypeAlias = Iterator[tuple[int, int, Json]]
 
 def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[ToolUse, ...]) -> _Answered:
     """Yield the answers that a decision gave by itself, of an agent whose turns wait for all calls."""
+    if before.compaction is not None and before.compaction.saved is not None:
+        return  # calls in the answer to a request for a summary never run
     is_reply = before.phase == "thinking"
     if not is_reply and before.phase not in ("acting", "judging"):
         return
@@ -228,13 +230,11 @@ def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[To
         yield from ((before.turn, call, block) for call, block in own if known.get(call) is None)
         return
     is_asked = after.turn != before.turn and after.unsent is not None
-    sent = after.unsent.carry if is_asked and after.unsent is not None else after.carry
-    reports = {one.call for one in before.calls.reports}
-    calls = [call for call in range(len(uses)) if len(sent) == len(uses) or call not in reports]
+    sent = after.unsent.answers if is_asked and after.unsent is not None else after.calls.answers
     brought = _brought(before, event)
-    for call, block in zip(calls, sent, strict=False):
+    for call, one in sent.items():
         if known.get(call) is None and call != brought:
-            yield before.turn, call, block
+            yield before.turn, call, one.block
 
 
 def _brought(before: AgentState, event: Event) -> int:

@@ -74,7 +74,7 @@ def agent_status(record: Record | None) -> AgentStatus:
         return "thinking"
     if record.wanted is None:
         return "acting"
-    return "waiting" if record.ticket or record.held is not None else "backing off"
+    return "waiting" if record.wanted.ticket or record.held is not None else "backing off"
 
 
 def delegation_status(delegation: Delegation | None) -> DelegationStatus:

@@ -16,7 +16,7 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors.agent.background import take_end, take_refusal, take_start, take_told, wake_if_due
-from callboard.actors.agent.calls import all_answered, answered, results, start_next_tool
+from callboard.actors.agent.calls import all_answered, answered, start_next_tool
 from callboard.actors.agent.continued_calls import after_answer, note_effect, question_after
 from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.open_calls import OpenCall, drop, find, put
@@ -126,12 +126,10 @@ def on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
     )
     if state.phase != "judging" or state.calls.open.size:
         return state, ()
-    blocks, seqs = results(state)
-    ended = replace(state, carry=blocks, fresh=state.fresh + seqs)
     if state.is_accepted:
-        return finish(ended, "reported")
+        return finish(state, "reported")
     if state.report_attempts >= (state.limits.max_report_attempts or 1):
-        return finish_invalid(ended)
+        return finish_invalid(state)
     return all_answered(state)
 
 

@@ -21,7 +21,7 @@ from callboard.actors.agent.empty_answers import is_unanswered
 from callboard.actors.agent.labels import labelled
 from callboard.actors.agent.open_calls import OpenCall, put
 from callboard.actors.agent.state import AgentState, closing_need, has_turns_left, prefix_of, turns_left
-from callboard.actors.agent.tasks import Task, Word
+from callboard.actors.agent.tasks import Task, Unheard
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish
 from callboard.actors.agent.waiting import answer_waits, is_due, waits_of
 from callboard.actors.protocol import prompts
@@ -66,14 +66,14 @@ def take_end(state: AgentState, seq: int, end: DelegationEnded) -> AgentState:
         if wait.is_any or is_due(calls, wait):
             due.append(call)
     background = replace(background, tasks=background.tasks.drop(ordinal))
-    word = Word(text_block(prompts.task_ended(end)), seq)
+    word = Unheard(text_block(prompts.task_ended(end)), seq)
     state = replace(labelled(state, end.labels), calls=calls, background=tasks.with_word(background, word))
     return answer_waits(state, due)
 
 
 def take_told(state: AgentState, seq: int, told: Told) -> AgentState:
     """Keep a client's words for the next new request, and answer every open `task_wait`."""
-    word = Word(text_block(prompts.told(told.text)), seq, told.number)
+    word = Unheard(text_block(prompts.told(told.text)), seq, told.number)
     due = [call for call, wait in waits_of(state.calls) if not wait.is_cancel]
     background = tasks.with_word(state.background, word)
     return answer_waits(replace(labelled(state, told.labels), background=background), due)

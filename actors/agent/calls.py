@@ -13,10 +13,11 @@ from callboard.actors.agent.arguments import REPORT_NAMES, unwrapped, wrong_name
 from callboard.actors.agent.cache_keys import cache_request
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.delegations import ask_model, delegate_by_task, delegate_by_tool
-from callboard.actors.agent.open_calls import Answer, OpenCall, OpenCalls, Stage, drop, put
+from callboard.actors.agent.open_calls import OpenCall, OpenCalls, Stage, drop, in_order, put
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.rights import call_refusal
 from callboard.actors.agent.state import AgentState, closing_need, has_turns_left, prefix_of
+from callboard.actors.agent.tasks import Unheard
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish, finish_without_turns
 from callboard.actors.agent.waiting import OWN_CALLS, open_waits, waits_size
 from callboard.actors.protocol import prompts
@@ -61,7 +62,7 @@ def open_calls(state: AgentState, uses: tuple[ToolUse, ...], cut: int = -1) -> t
         request = _request_of(state, prefix, call, cut)
         if isinstance(request, str):
             at = index if state.program is None else answers.size
-            answers = answers.put(at, Answer(refused_block(state, use, request)))
+            answers = answers.put(at, Unheard(refused_block(state, use, request)))
             continue
         if request is None:
             (reports if use.name == prompts.REPORT_BACK else own).append(call)
@@ -135,7 +136,7 @@ def _closing(state: AgentState, more: int = 0) -> Need:
 
     more: the bytes around the results of those that delegate.
     """
-    known = state.context_tokens + sum(map(len, results(state)[0])) + waits_size(state)
+    known = state.context_tokens + sum(map(len, in_order(state.calls.answers)[0])) + waits_size(state)
     return closing_need(state, known + more)
 
 
@@ -219,7 +220,7 @@ def refused_block(state: AgentState, use: ToolUse, why: str) -> Json:
 
 def answered(state: AgentState, call: OpenCall, block: Json, seq: int = 0) -> AgentState:
     """Take the answer to an open call, and keep it for the next turn. seq: of its event, 0 for none."""
-    calls, given = state.calls, Answer(block, seq)
+    calls, given = state.calls, Unheard(block, seq)
     known = calls.answers
     answers = known.put(call.call, given) if state.program is None else known.append(given)
     return replace(state, calls=drop(calls, call, answers))
@@ -238,28 +239,15 @@ def settled_in(state: AgentState, posts: list[Post], settled: Settled) -> tuple[
 # --- when the last answer is there ------------------------------------------------
 
 
-def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
-    """Return the answers in their order, and the seqs of the events they came with."""
-    blocks: list[Json] = []
-    seqs: list[int] = []
-    for one in state.calls.answers.values():
-        blocks.append(one.block)
-        if one.seq:
-            seqs.append(one.seq)
-    return tuple(blocks), tuple(seqs)
-
-
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     """Continue after the last result: report, ask for the next turn, or end."""
-    blocks, seqs = results(state)
     if state.needs_effect:
-        state = replace(state, carry=blocks, fresh=state.fresh + seqs)
         return finish(state, "needs_effect", settled, state.needs_effect)
     if state.calls.reports:
         return _report(state, settled)
     if not has_turns_left(state):
-        return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
-    return ask_new_turn(state, settled, blocks, seqs)
+        return finish_without_turns(state, settled)
+    return ask_new_turn(state, settled)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:

@@ -16,8 +16,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.agent.input_bound import with_message
+from callboard.actors.agent.open_calls import only_answers
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.tasks import NOTHING_UNHEARD, Unheard
 from callboard.actors.protocol.blocks import content_of, is_private, kind_of
 from callboard.actors.protocol.conversation import blocks_of, is_by
 from callboard.actors.protocol.histories import HandedHistory, history_of, origins_of, with_makers
@@ -46,27 +48,26 @@ def _without_service(said: tuple[Json, Origin | None]) -> tuple[Json, Origin | N
     return (said[0], FOREIGN) if _uses_service(said[0]) else said
 
 
-def begin_history(
-    state: AgentState, begin: Begin, prefix: RequestPrefix
-) -> tuple[AgentState, tuple[Json, ...]]:
-    """Return the state with the history of its `Begin`, and the blocks that stand before the prompt."""
+def begin_history(state: AgentState, begin: Begin, prefix: RequestPrefix) -> AgentState:
+    """Return the state with the history of its `Begin`. It has yet to hear the blocks of the last message."""
     history = as_read(begin, prefix)
     messages = history.messages
-    carry: tuple[Json, ...] = ()
+    last: tuple[Json, ...] = ()
     if messages and is_by("user", messages[-1]):
-        messages, carry = messages[:-1], blocks_of(content_of(messages[-1]))
+        messages, last = messages[:-1], blocks_of(content_of(messages[-1]))
     kept: IntMap[Json] = IntMap()
     for said in messages:
         kept = kept.append(said)
-    return (
-        replace(
-            state,
-            history=kept,
-            origins=origins_of(history.makers),
-            context_tokens=sum(map(len, messages)),
-            handed=(len(messages), len(carry)),
-        ),
-        carry,
+    answers = NOTHING_UNHEARD
+    for block in last:
+        answers = answers.append(Unheard(block))
+    return replace(
+        state,
+        calls=only_answers(answers),
+        history=kept,
+        origins=origins_of(history.makers),
+        context_tokens=sum(map(len, messages)),
+        handed=(len(messages), len(last)),
     )
 
 

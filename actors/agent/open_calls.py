@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.tasks import Wait
+from callboard.actors.agent.tasks import NOTHING_UNHEARD, Unheard, Wait
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 
@@ -43,13 +43,6 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
     wait: Wait | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """The result of one call: the block for the model, and the seq of the event that brought it (0: none)."""
-
-    block: Json
-    seq: int = 0
-
-
 class OpenCalls(msgspec.Struct, frozen=True, gc=False):
     """The open calls of an agent, and the answers that no request holds yet.
 
@@ -60,7 +53,7 @@ class OpenCalls(msgspec.Struct, frozen=True, gc=False):
     """
 
     open: IntMap[OpenCall] = IntMap()
-    answers: IntMap[Answer] = IntMap()
+    answers: IntMap[Unheard] = NOTHING_UNHEARD
     line: IntMap[OpenCall] = IntMap()
     reports: tuple[OpenCall, ...] = ()
     tools: int = 0
@@ -101,7 +94,7 @@ def put(calls: OpenCalls, call: OpenCall) -> OpenCalls:
     )
 
 
-def drop(calls: OpenCalls, call: OpenCall, answers: IntMap[Answer] | None = None) -> OpenCalls:
+def drop(calls: OpenCalls, call: OpenCall, answers: IntMap[Unheard] | None = None) -> OpenCalls:
     """Forget a call that has its answer. answers: with that one, None if it is not heard."""
     stage = call.stage
     return OpenCalls(
@@ -118,9 +111,25 @@ def drop(calls: OpenCalls, call: OpenCall, answers: IntMap[Answer] | None = None
 
 def hear(calls: OpenCalls, block: Json, seq: int = 0) -> OpenCalls:
     """Keep an answer behind those that have come before."""
-    return replace(calls, answers=calls.answers.append(Answer(block, seq)))
+    return replace(calls, answers=calls.answers.append(Unheard(block, seq)))
 
 
 def without_answers(calls: OpenCalls) -> OpenCalls:
     """Return the book of an agent whose answers are in a request, or are not heard any more."""
-    return replace(calls, answers=NO_CALLS.answers) if calls.open.size else NO_CALLS
+    return replace(calls, answers=NOTHING_UNHEARD) if calls.open.size else NO_CALLS
+
+
+def only_answers(answers: IntMap[Unheard]) -> OpenCalls:
+    """Return the book of an agent that has no open calls."""
+    return OpenCalls(answers=answers) if answers.size else NO_CALLS
+
+
+def in_order(answers: IntMap[Unheard]) -> tuple[tuple[Json, ...], tuple[int, ...]]:
+    """Return the blocks of answers in their order, and the seqs of the events that brought them."""
+    blocks: list[Json] = []
+    seqs: list[int] = []
+    for one in answers.values():
+        blocks.append(one.block)
+        if one.seq:
+            seqs.append(one.seq)
+    return tuple(blocks), tuple(seqs)

@@ -23,9 +23,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from callboard.actors.agent import latched
-from callboard.actors.agent.calls import open_calls, results, settled_in
+from callboard.actors.agent.calls import open_calls, settled_in
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import OpenCall, drop, put, without_answers
+from callboard.actors.agent.open_calls import OpenCall, drop, in_order, put, without_answers
 from callboard.actors.agent.program_state import End, ProgramState
 from callboard.actors.agent.program_step import ProgramStep
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
@@ -131,11 +131,11 @@ def next_step(state: AgentState, settled: Settled | None = None) -> Decision:
     """Ask for the next step, with the answers that are there."""
     if state.needs_effect:
         return end(state, "needs_effect", settled, state.needs_effect)
-    blocks, seqs = results(state)
+    blocks, seqs = in_order(state.calls.answers)
     if not blocks:
         return ask_turn(state, settled)
-    # Not as `results`: those would stand before the next prompt if the turn were taken back.
-    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), others=seqs))
+    # Not as `answers`: those would stand before the next prompt if the turn were taken back.
+    return ask_turn(state, settled, NewMessage(user_message(blocks), sum(map(len, blocks)), names=seqs))
 
 
 def on_woken(state: AgentState, seq: int, woken: Woken) -> Decision:

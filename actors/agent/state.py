@@ -6,12 +6,13 @@ from typing import Final, final
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.agent.compaction import Compaction
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.agent.tasks import NO_BACKGROUND, NO_WORDS, Background, Word
+from callboard.actors.agent.tasks import NO_BACKGROUND, NOTHING_UNHEARD, Background, Unheard
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.conversation import joined, merged, rolled
 from callboard.actors.protocol.immutable import NULL, Json
@@ -42,7 +43,7 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     """The conversation without the message of a turn, to return to if that turn is never granted.
 
     fresh: the seqs of the events whose content no request holds then.
-    carry, words: the results and the words in the message.
+    answers, words: those in the message.
     prefix, is_anew, origins, fallback: as they were before the message and a change of the tools with it.
     new_labels: those that the request tells.
     """
@@ -51,8 +52,8 @@ class Unsent(msgspec.Struct, frozen=True, gc=False):
     digest: str
     context_tokens: int
     fresh: tuple[int, ...]
-    carry: tuple[Json, ...] = ()
-    words: IntMap[Word] = NO_WORDS
+    answers: IntMap[Unheard] = NOTHING_UNHEARD
+    words: IntMap[Unheard] = NOTHING_UNHEARD
     prefix: RequestPrefix | None = None
     is_anew: bool = False
     origins: Origins = NO_ORIGINS
@@ -79,13 +80,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         ask.
     cut_attempts: the attempts of that turn that the end of a process cut off; max_model_attempts does not
         count them.
-    calls: its open calls, and the answers that no request holds yet.
+    calls: its open calls, and the answers that it has yet to hear.
     has_spoken: True if it has said more than thoughts since the last message to it that was no tool result,
         or that only delivered words.
     empty_turn: the turn whose answer was empty and is asked for again, 0 for none.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
-    carry: results that stand before the next prompt.
     program: of an agent with eager turns; None for one whose turns wait for all calls.
     background: its background tasks, and the words it has not heard.
     next_tools: the tools from the next new request on, None for no change.
@@ -100,6 +100,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     rules: of its session, as of its `Begin`.
     unreadable: the digest of the answer of the attempt before, if it could not be read.
     repair: of its requests, None for `repair_levels.START`. raised: the turn that has raised it, 0 for none.
+    compaction: None for an agent whose conversation is not shortened.
     asked: the request that its own conversation follows, which the program above it keeps; None for none.
     """
 
@@ -133,7 +134,6 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_model_out: bool = False
     owed: Settled | None = None
     is_accepted: bool = False
-    carry: tuple[Json, ...] = ()
     program: ProgramState | None = None
     next_tools: NextTools | None = None
     needs_effect: str = ""
@@ -146,6 +146,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unreadable: str = ""
     repair: Repair | None = None
     raised: int = 0
+    compaction: Compaction | None = None
     asked: AskedRequest | None = None
 
 
@@ -180,12 +181,16 @@ def with_next_repair(state: AgentState) -> AgentState:
     """
     repair = (state.repair or START).next
     assert repair is not None
+    return with_repair(replace(state, raised=state.turn), repair)
+
+
+def with_repair(state: AgentState, repair: Repair) -> AgentState:
+    """Return the state of an agent whose requests are repaired at this level."""
     # The one look at the whole conversation: a level is raised at most twice in an agent's life.
     calls = sum(bytes(said).count(_CALL) for said in state.history.values())
     return replace(
         state,
         repair=repair,
-        raised=state.turn,
         digest=rolled(state.digest, repair.mark),
         is_anew=True,
         context_tokens=state.context_tokens + calls * REPAIRED_CALL_TOKENS,

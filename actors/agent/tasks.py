@@ -1,11 +1,13 @@
-"""The background tasks of an agent, and the words it has not heard.
+"""The background tasks of an agent, and all that it has yet to hear.
 
 A task is a delegation that runs while its parent goes on. `task` starts one; `Delegated` answers that call
 with the address, which names the task. Its end is no answer to a call: it becomes words.
 
 Rules
-  - Words are texts that an agent was told and that no request of it holds yet: ends of its tasks, and texts
-    of a client. They keep the order of the agent's inbox.
+  - No request holds yet what an agent has yet to hear: the answers to its calls (`OpenCalls.answers`), and
+    words, which are ends of its tasks and texts of a client. Its next new request holds all of it.
+  - Answers keep the order of the calls, words that of the agent's inbox.
+  - An agent that ends keeps answers and ends of tasks for the next ask. Texts of a client are refused then.
   - A task is known by the ordinal in its address: that of its first agent.
 """
 
@@ -38,15 +40,18 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     is_cancel: bool = False
 
 
-class Word(msgspec.Struct, frozen=True, gc=False):
-    """Words in one event. block: for the model. seq: of the event. number: of the `Told`; 0 for an end."""
+class Unheard(msgspec.Struct, frozen=True, gc=False):
+    """An answer, the end of a task or a text of a client that no request holds yet.
+
+    block: for the model. seq: of the event that brought it, 0 for none. number: of the `Told`, else 0.
+    """
 
     block: Json
-    seq: int
+    seq: int = 0
     number: int = 0
 
 
-NO_WORDS: Final[IntMap[Word]] = IntMap()
+NOTHING_UNHEARD: Final[IntMap[Unheard]] = IntMap()
 
 
 class Background(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +62,7 @@ class Background(msgspec.Struct, frozen=True, gc=False):
     """
 
     tasks: IntMap[Task] = IntMap()
-    words: IntMap[Word] = NO_WORDS
+    words: IntMap[Unheard] = NOTHING_UNHEARD
     tells: int = 0
 
     @property
@@ -86,7 +91,7 @@ def addresses(parent: str, background: Background) -> list[str]:
     return [child_of(parent, ordinal) for ordinal, _ in background.tasks.items()]
 
 
-def with_word(background: Background, word: Word) -> Background:
+def with_word(background: Background, word: Unheard) -> Background:
     """Add words behind those that are unheard."""
     return msgspec.structs.replace(
         background, words=background.words.append(word), tells=background.tells + (word.number > 0)
@@ -105,9 +110,9 @@ def begun(background: Background) -> Background:
     return Background(words=background.words) if background.words.size else NO_BACKGROUND
 
 
-def words_of(*parts: IntMap[Word]) -> IntMap[Word]:
+def words_of(*parts: IntMap[Unheard]) -> IntMap[Unheard]:
     """Return the ends of tasks among these words, in order. Words of a client are dropped."""
-    kept = NO_WORDS
+    kept = NOTHING_UNHEARD
     for words in parts:
         for word in words.values():
             if not word.number:

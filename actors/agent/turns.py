@@ -5,11 +5,13 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.agent.compacting import shorten_if_due, summary_need
+from callboard.actors.agent.compaction import Pending
 from callboard.actors.agent.fallback import Fallback, at_new_turn
 from callboard.actors.agent.input_bound import with_message
-from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls, without_answers
+from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls, in_order, only_answers, without_answers
 from callboard.actors.agent.state import AgentState, Unsent, has_turns_left
-from callboard.actors.agent.tasks import NO_WORDS, Word, at_rest, words_of
+from callboard.actors.agent.tasks import NOTHING_UNHEARD, Unheard, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -31,17 +33,16 @@ Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 class NewMessage(msgspec.Struct, frozen=True, gc=False):
     """The user message of a turn that is no continuation.
 
-    tokens: its bound. results: the results in it. seqs: of the events that brought them. others: the seqs of
-        the events that brought the rest. words: in it. told: the number of the last `Told` in it, or 0.
-        ends: the number of ends of tasks in it.
+    tokens: its bound. names: the seqs of the events that brought it. answers, words: in it, which an agent
+        hears later if the turn is taken back. told: the number of the last `Told` in it, or 0. ends: the
+        number of ends of tasks in it.
     """
 
     said: Json
     tokens: int
-    results: tuple[Json, ...] = ()
-    seqs: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-    words: IntMap[Word] = NO_WORDS
+    names: tuple[int, ...] = ()
+    answers: IntMap[Unheard] = NOTHING_UNHEARD
+    words: IntMap[Unheard] = NOTHING_UNHEARD
     told: int = 0
     ends: int = 0
 
@@ -56,12 +57,11 @@ def ask_turn(
     history, digest, tokens = state.history, state.digest, state.context_tokens
     fallback = None if state.fallback is None else at_new_turn(state.fallback)
     if new is None:  # it continues a paused turn, which a change of the tools must not join
-        unsent = _unsent(state, state.fresh)
+        unsent = _unsent(state)
         names, told, ends = state.fresh, 0, 0
     else:
         said, told, ends = new.said, new.told, new.ends
-        fresh = state.fresh + new.seqs
-        unsent, names = _unsent(state, fresh, new.results, new.words), fresh + new.others
+        unsent, names = _unsent(state, new.answers, new.words), state.fresh + new.names
         if state.next_tools is None:
             history, digest, tokens = history.append(said), rolled(digest, said), tokens + new.tokens
         else:
@@ -88,6 +88,8 @@ def ask_turn(
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     if state.new_labels or state.repair is not None:
         state, request = _with_rest(state, request)
+    if state.compaction is not None and (kept := summary_need(state, tokens)) is not NOTHING:
+        request = replace(request, summary=kept)
     if is_anew:
         state = replace(state, is_anew=False)
     state = _thinking(state, history, digest, tokens, turn, unsent, fallback)
@@ -145,17 +147,16 @@ def _with_rest(state: AgentState, request: TurnRequested) -> tuple[AgentState, T
 
 def _unsent(
     state: AgentState,
-    fresh: tuple[int, ...],
-    carry: tuple[Json, ...] = (),
-    words: IntMap[Word] = NO_WORDS,
+    answers: IntMap[Unheard] = NOTHING_UNHEARD,
+    words: IntMap[Unheard] = NOTHING_UNHEARD,
 ) -> Unsent:
     """Return the conversation as it is before a turn's message."""
     return Unsent(
         history=state.history,
         digest=state.digest,
         context_tokens=state.context_tokens,
-        fresh=fresh,
-        carry=carry,
+        fresh=state.fresh,
+        answers=answers,
         words=words,
         prefix=state.prefix,
         is_anew=state.is_anew,
@@ -168,43 +169,46 @@ def _unsent(
 def ask_new_turn(
     state: AgentState,
     settled: Settled | None = None,
-    results: tuple[Json, ...] = (),
-    seqs: tuple[int, ...] = (),
     prompt: Json = NULL,
     begun: tuple[int, ...] = (),
     otherwise: Literal["", "answered"] = "",
 ) -> Decision:
-    """Ask for a turn with a new user message: results, then all unheard words, then a prompt.
+    """Ask for a turn with a new user message: all answers, then all words, then a prompt.
 
-    results: of calls. seqs: of the events that brought them. begun: the seq of the `Begin` that brought the
-        prompt, if any. otherwise: as in `TurnRequested`.
+    begun: the seq of the `Begin` that brought the prompt, if any. otherwise: as in `TurnRequested`.
     """
-    words = state.background.words
+    if (compaction := state.compaction) is not None:
+        pending = Pending(prompt, begun, otherwise, has_prompt=bool(begun))
+        state, posts = shorten_if_due(state, settled, pending)
+        if posts is not None:
+            return finish(state, "context_full", settled, posts) if isinstance(posts, str) else (state, posts)
+        if begun:
+            state = replace(state, compaction=replace(compaction, prompt=state.history.size))
+    answers, words = state.calls.answers, state.background.words
+    results, seqs = in_order(answers)
     if not words.size:
         said = user_message(results, prompt)
         size = len(said) if prompt != NULL else sum(map(len, results))
-        new = NewMessage(said=said, tokens=size, results=results, seqs=seqs, others=begun)
+        new = NewMessage(said=said, tokens=size, names=(*seqs, *begun), answers=answers)
         return ask_turn(state, settled, new, otherwise)
     heard = tuple(words.values())
     # Words alone ask for no answer. Beside results they are said to an agent at work, which has to answer.
     has_spoken = state.has_spoken and not results
-    background = replace(state.background, words=NO_WORDS, tells=0)
+    background = replace(state.background, words=NOTHING_UNHEARD, tells=0)
     state = replace(state, has_spoken=has_spoken, background=background)
     blocks = (*results, *(word.block for word in heard))  # services want results before any other block
     said = user_message(blocks, prompt)
-    names = (*(word.seq for word in heard), *begun)
+    names = (*seqs, *(word.seq for word in heard), *begun)
     told, ends = max(word.number for word in heard), sum(not word.number for word in heard)
     size = len(said) if prompt != NULL else sum(map(len, blocks))
-    new = NewMessage(
-        said=said, tokens=size, results=results, seqs=seqs, others=names, words=words, told=told, ends=ends
-    )
+    new = NewMessage(said=said, tokens=size, names=names, answers=answers, words=words, told=told, ends=ends)
     return ask_turn(state, settled, new, otherwise)
 
 
 def take_back(state: AgentState) -> AgentState:
     """Return to the conversation before a turn that was never granted.
 
-    The next ask sends its results and the ends of tasks in it. Its prompt is forgotten, since it belongs to
+    The next ask sends the answers and the ends of tasks in it. Its prompt is forgotten, since it belongs to
     an ask that has ended, and so are the words of a client, which are refused.
     """
     # Otherwise the next ask would send words that were refused, in a second user message in a row.
@@ -219,7 +223,7 @@ def take_back(state: AgentState) -> AgentState:
         digest=unsent.digest,
         context_tokens=unsent.context_tokens,
         fresh=unsent.fresh,
-        carry=unsent.carry,
+        calls=replace(state.calls, answers=unsent.answers),
         background=background,
         prefix=unsent.prefix,
         is_anew=unsent.is_anew,
@@ -266,9 +270,8 @@ def drain(state: AgentState) -> Decision:
     calls, stopped = state.calls, Stopped(state.owed)
     if calls.tools or calls.questions or state.is_model_out:
         return state, ()
-    if state.program is None:  # the conversation of a program does not go on
-        seqs = tuple(answer.seq for answer in calls.answers.values() if answer.seq)
-        state = replace(state, carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)
+    if state.program is None:
+        state = replace(state, calls=only_answers(_with_given_up(calls)))
     return _at_rest(state), (Post(SUPERVISOR, stopped),)
 
 
@@ -276,7 +279,7 @@ def _at_rest(state: AgentState) -> AgentState:
     return replace(
         state,
         phase="idle",
-        calls=NO_CALLS,
+        calls=only_answers(state.calls.answers),
         owed=None,
         program=None,
         needs_effect="",
@@ -285,10 +288,11 @@ def _at_rest(state: AgentState) -> AgentState:
     )
 
 
-def _given_up(calls: OpenCalls) -> tuple[Json, ...]:
-    """Return a result for every call of the last reply, in their order."""
+def _with_given_up(calls: OpenCalls) -> IntMap[Unheard]:
+    """Return an answer to every call of the last reply."""
     # The next ask continues this conversation, and services refuse one in which a call has no result.
-    blocks = {call: answer.block for call, answer in calls.answers.items()}
+    answers = calls.answers
     for one in (*calls.open.values(), *calls.reports):
-        blocks[one.call] = tool_result(one.use.id, text_json(prompts.CANCELLED), is_error=True)
-    return tuple(blocks[call] for call in sorted(blocks))
+        block = tool_result(one.use.id, text_json(prompts.CANCELLED), is_error=True)
+        answers = answers.put(one.call, Unheard(block))
+    return answers

@@ -18,9 +18,9 @@ from callboard.actors.agent.arguments import (
     wrong_names,
 )
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import Answer, OpenCall, OpenCalls, drop, put
+from callboard.actors.agent.open_calls import OpenCall, OpenCalls, drop, put
 from callboard.actors.agent.state import AgentState
-from callboard.actors.agent.tasks import Background, Task, Wait, addresses, ordinal_of
+from callboard.actors.agent.tasks import Background, Task, Unheard, Wait, addresses, ordinal_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
@@ -64,7 +64,7 @@ def _is_starting(calls: OpenCalls) -> bool:
 
 def _with_answer(state: AgentState, call: OpenCall, text: str, *, is_error: bool = False) -> AgentState:
     """Answer a call that the agent has kept open itself, or has not opened."""
-    answer = Answer(tool_result(call.use.id, text_json(text), is_error))
+    answer = Unheard(tool_result(call.use.id, text_json(text), is_error))
     return replace(state, calls=drop(state.calls, call, state.calls.answers.put(call.call, answer)))
 
 

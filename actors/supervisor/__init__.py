@@ -18,12 +18,12 @@ the last agent has drained.
   Delegations
     resolving, contracts, rights     which agents, whether they may begin, with which rights
     delegating, contexts             slots, the checks of ports, `Begin`
-    programs                         the line of a program's delegations, and its deadline
     reports, ending                  judgements and ends
 
   Turns and budgets
     turns                            requests, grants and settlements
-    admission                        the requests that wait: for a slot, for a budget
+    line                             all that waits, for a slot, a budget or a child's place, and its order
+    timers                           what is due when one fires
     budgets, reserve, reserving      what a scope has left, and what an agent keeps of it for itself
     latching                         refusals that end a program
 

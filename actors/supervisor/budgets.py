@@ -5,7 +5,7 @@ before the call and replaced by the usage when the answer is settled, so that th
 cannot overshoot it together.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from callboard.actors.supervisor.reserve import NO_RESERVE, add, subtract
 from callboard.actors.supervisor.state import Record
 
 Verdict: TypeAlias = Literal["now", "later", "never"]
+Unit: TypeAlias = Literal["tokens", "micro_usd"]
 
 
 def is_limited(ancestry: Iterable[Record]) -> bool:
@@ -85,31 +86,47 @@ def shortage(ancestry: list[Record], need: Need, place: int, rules: int) -> str:
         kept = add(kept, above.kept.total)
     budget, spent = record.budget, record.spent
     if budget.tokens is not None and spent.tokens + need.tokens + kept.tokens > budget.tokens:
-        return _shortage(need.tokens, kept.tokens, spent.tokens, budget.tokens, _tokens)
-    limit = budget.micro_usd
-    assert limit is not None, "one of its limits is too small"
-    if rules < MONEY_SINCE:
-        return _shortage(need.micro_usd, kept.micro_usd, spent.micro_usd, limit, _millionths)
-    beside = f" beside {in_dollars(kept.micro_usd)} for closing turns" if kept.micro_usd else ""
-    left = in_dollars(max(0, limit - spent.micro_usd))
+        amounts = (need.tokens, kept.tokens, spent.tokens, budget.tokens)
+        return _shortage("tokens", *amounts) if rules >= MONEY_SINCE else _former_shortage("tokens", *amounts)
+    amounts = (need.micro_usd, kept.micro_usd, spent.micro_usd, budget.micro_usd or 0)
+    if rules >= MONEY_SINCE:
+        return _shortage("micro_usd", *amounts)
+    return _former_shortage("millionths of a US dollar", *amounts)
+
+
+def _shortage(unit: Unit, need: int, kept: int, spent: int, limit: int) -> str:
+    beside = f" beside {_amount(unit, kept)} for closing turns" if kept else ""
+    left = max(0, limit - spent)
     return (
-        f"it needs up to {in_dollars(need.micro_usd)}{beside}; {left} is left, "
-        f"{in_dollars(spent.micro_usd)} of {in_dollars(limit)} is spent"
+        f"it needs up to {_amount(unit, need)}{beside}; {_amount(unit, left)} {_verb(unit, left)} left, "
+        f"{_part(unit, spent, limit)} {_verb(unit, spent)} spent"
     )
 
 
-def _tokens(count: int) -> str:
-    return f"{count:,} tokens"
+def _former_shortage(unit: str, need: int, kept: int, spent: int, limit: int) -> str:
+    """Say the same in the words of earlier rules, which logs hold."""
+    beside = f" beside {kept:,} {unit} for closing turns" if kept else ""
+    left = max(0, limit - spent)
+    return (
+        f"it needs up to {need:,} {unit}{beside}; {left:,} {unit} are left, {spent:,} of {limit:,} are spent"
+    )
 
 
-def _millionths(micro_usd: int) -> str:
-    return f"{micro_usd:,} millionths of a US dollar"
+def _amount(unit: Unit, count: int) -> str:
+    if unit == "micro_usd":
+        return in_dollars(count)
+    return f"{count:,} {'token' if count == 1 else 'tokens'}"
 
 
-def _shortage(need: int, kept: int, spent: int, limit: int, amount: Callable[[int], str]) -> str:
-    beside = f" beside {amount(kept)} for closing turns" if kept else ""
-    left = amount(max(0, limit - spent))
-    return f"it needs up to {amount(need)}{beside}; {left} are left, {spent:,} of {limit:,} are spent"
+def _part(unit: Unit, count: int, whole: int) -> str:
+    """Return a part of an amount: both in dollars, or two numbers."""
+    if unit == "micro_usd":
+        return f"{in_dollars(count)} of {in_dollars(whole)}"
+    return f"{count:,} of {whole:,}"
+
+
+def _verb(unit: Unit, count: int) -> str:
+    return "is" if unit == "micro_usd" or count == 1 else "are"
 
 
 def reserve(ancestry: list[Record], need: Need) -> Need:
@@ -147,18 +164,15 @@ def charge_of(need: Need, usage: Usage | None) -> Usage:
 def shortage_above(need: Need, given: BudgetGiven) -> str:
     """Say what a call needs, and what the budget above the session that refuses it has left."""
 
-    def amount(count: int) -> str:
-        return in_dollars(count) if given.unit == "micro_usd" else f"{count:,} tokens"
-
+    unit = given.unit or "tokens"
     left = max(0, given.limit - given.spent - given.elsewhere)
     period = f" in {given.period}" if given.period else ""
+    what = f"{_part(unit, left, given.limit)}{'' if unit == 'micro_usd' else ' tokens'}"
     said = (
         f"the budget {given.scope!r} is too small for another turn: it needs up to "
-        f"{amount(getattr(need, given.unit))}; {amount(left)} of {amount(given.limit)} is left{period}"
+        f"{_amount(unit, getattr(need, unit))}; {what} {_verb(unit, left)} left{period}"
     )
     if not given.elsewhere:
         return said
-    return (
-        f"{said}, since calls of sessions that no process runs hold {amount(given.elsewhere)}; resume them: "
-        f"{', '.join(given.sessions)}"
-    )
+    held = f"{_amount(unit, given.elsewhere)}; resume them: {', '.join(given.sessions)}"
+    return f"{said}, since calls of sessions that no process runs hold {held}"

@@ -6,23 +6,23 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
     ToolsChanged    keep other tools for later agents, pass them to living ones      (tool_changes)
     ContextMade     begin a delegation whose contexts are made                        (contexts)
-    TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
+    TurnRequested   reserve budget and a slot, then grant the turn                    (turns, line)
     BudgetGiven     grant a turn that budgets above the session have room for         (turns)
     CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
     CancelTask      end one delegation of the sender as cancelled                     (ending)
     Tell            pass words on to a running agent, or refuse them                  (telling)
-    Wake            set the timer of a program's deadline                             (programs)
+    Wake            set the timer of a program's deadline                             (timers)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
     Stopped         take a drained agent out of the tree                              (ending)
-    TimerFired      retry a model call, or end what its deadline has reached          (turns, ending)
+    TimerFired      retry a model call, or end what its deadline has reached          (timers)
 
 Rules
   - A message may carry the settlement of its sender's model call. The settlement is booked first, even if
     the sender has ended.
   - Competing ends are decided by the order of the supervisor's mailbox: the first one handled wins.
-  - After each message the queue for model calls is served, and an ask that is over is concluded.
+  - After each message the line is served, and an ask that is over is concluded.
   - No decision scans all agents. A decision costs the work that its message causes, times the depth of the
     tree.
 """
@@ -67,7 +67,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.contexts import on_context_made
-from callboard.actors.supervisor.delegating import on_delegate
+from callboard.actors.supervisor.delegating import on_delegate, start_from_line
 from callboard.actors.supervisor.ending import (
     cancel_delegation,
     end_agent,
@@ -78,23 +78,18 @@ from callboard.actors.supervisor.ending import (
     stop_below,
     win,
 )
-from callboard.actors.supervisor.programs import (
-    on_deadline_of_program,
-    on_wake,
-    serve_lines,
-)
+from callboard.actors.supervisor.line import GoOn, serve
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_forked, on_resumed
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.telling import on_tell
+from callboard.actors.supervisor.timers import on_timer, on_wake
 from callboard.actors.supervisor.tool_changes import on_tools_changed
 from callboard.actors.supervisor.turns import (
     keep_turn,
-    on_budget_given,
-    on_capacity_given,
+    on_given,
     on_turn_requested,
-    on_turn_timer,
-    serve_queue,
+    serve_turn,
     settle,
 )
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -108,6 +103,8 @@ _AFTER_THE_END: Final = frozenset(
 """The messages that a closed session still handles: asks and words are refused, and a resume opens it again.
 For a session that is opened again, agents that had not drained leave the books, and answers of ports are
 taken: they come only once. Of all other messages only the settlement counts."""
+
+_GO_ON: Final = GoOn(turn=serve_turn, delegation=start_from_line)
 
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
@@ -144,10 +141,8 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)
-    if work.freed:
-        serve_lines(work, work.take_freed())
-    if work.state.queue.size:
-        serve_queue(work)
+    if work.freed or work.state.queue.size:
+        serve(work, _GO_ON)
     ask = work.state.ask
     if ask is not None and ask.outcome is not None:
         asks.conclude(work)
@@ -195,24 +190,6 @@ def _on_decider_failed(work: UnitOfWork, sender: str, failure: DeciderFailed) ->
     end_crashed(work, sender, f"{failure.error} while it handled event {failure.event}")
 
 
-def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
-    timer = work.state.timers.get(fired.timer)
-    if timer is None:
-        return
-    work.update_session(timers=work.state.timers.drop(fired.timer))
-    if timer.purpose == "turn":
-        on_turn_timer(work, timer.address)
-    elif timer.purpose == "wake":
-        on_deadline_of_program(work, timer)
-    elif timer.purpose == "deadline":
-        work.update_record(timer.address, deadline_timer=0)
-        end_agent(work, timer.address, "deadline")
-        if timer.address == HOST:
-            asks.on_deadline(work)
-    else:
-        asks.conclude(work, is_grace_over=True)
-
-
 class Handler(NamedTuple):
     """The handling of one kind of message.
 
@@ -246,9 +223,9 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
     ContextMade: Handler(lambda work, sender, body: on_context_made(work, body)),
-    CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
-    BudgetGiven: Handler(lambda work, sender, body: on_budget_given(work, body)),
-    TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
+    CapacityGiven: Handler(lambda work, sender, body: on_given(work, body)),
+    BudgetGiven: Handler(lambda work, sender, body: on_given(work, body)),
+    TimerFired: Handler(lambda work, sender, body: on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),
 }
 """The handling of each kind of message to the supervisor. All other kinds change nothing."""

@@ -30,12 +30,20 @@ from callboard.actors.protocol.port_messages import CheckSchema, ContextMade, Ma
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.supervisor.contracts import callee_of, described_end, roster_of
+from callboard.actors.supervisor.ending import end_delegation
 from callboard.actors.supervisor.latching import bounds_questions, latch, with_latch
+from callboard.actors.supervisor.line import has_place, join_children, out_of_line
 from callboard.actors.supervisor.reserving import excess, for_delegation
-from callboard.actors.supervisor.resolving import Denial, Profiles, Wanted, resolve, why_denied
+from callboard.actors.supervisor.resolving import (
+    Denial,
+    Profiles,
+    Wanted,
+    resolve,
+    resolve_again,
+    why_denied,
+)
 from callboard.actors.supervisor.rights import handed_by
 from callboard.actors.supervisor.state import (
-    NO_BOOKS,
     Budget,
     Check,
     CheckTask,
@@ -116,22 +124,18 @@ def _take_slots(work: UnitOfWork, ancestry: list[Record], wanted: Wanted) -> Non
     if has_place(parent, count):
         start(work, parent.address, delegation, wanted.profiles, work.seq)
         return
-    books = parent.program or NO_BOOKS
-    line = books.line.put(delegation.key, work.seq)
-    work.update_record(parent.address, program=replace(books, line=line))
-    work.put_delegation(parent.address, delegation)
+    join_children(work, work.record(parent.address) or parent, delegation)
 
 
-def has_place(parent: Record, count: int, *, is_first: bool = False) -> bool:
-    """Return True if a delegation may start now: of a program, one that fits and is the next in line.
-
-    count: its copies. is_first: True for the first in line.
-    """
-    if not parent.profile.is_eager:
-        return True
-    if not is_first and parent.program is not None and parent.program.line.size:
-        return False
-    return parent.turn_children + count <= (parent.limits.max_children or 0)
+def start_from_line(work: UnitOfWork, ancestry: list[Record], delegation: Delegation, seq: int) -> None:
+    """Start the first delegation in a program's line. seq: of its `Delegate`."""
+    parent = ancestry[-1].address
+    profiles = resolve_again(work.state, ancestry, delegation)
+    if isinstance(profiles, Denial):
+        end_delegation(work, parent, delegation, profiles.kind, detail=profiles.detail)
+        return
+    out_of_line(work, parent, delegation)
+    start(work, parent, delegation, profiles, seq)
 
 
 def start(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profiles, seq: int) -> None:

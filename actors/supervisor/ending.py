@@ -30,9 +30,9 @@ from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, St
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
-from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.contracts import described_end
 from callboard.actors.supervisor.latching import with_latch
+from callboard.actors.supervisor.line import leave, leave_children
 from callboard.actors.supervisor.reserve import add
 from callboard.actors.supervisor.reserving import at_end
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
@@ -97,9 +97,9 @@ def stop_one(work: UnitOfWork, address: str, kind: OutcomeKind) -> None:
 
 
 def retire(work: UnitOfWork, record: Record) -> None:
-    """Mark an agent as ended. Remove its request from the queue and cancel its timers."""
-    if record.ticket:
-        dequeue(work, record.address)
+    """Mark an agent as ended. Its request leaves the line, and its timers are cancelled."""
+    if record.wanted is not None:
+        leave(work, record.address, record.wanted)
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
@@ -108,8 +108,6 @@ def retire(work: UnitOfWork, record: Record) -> None:
     work.update_record(
         record.address,
         is_running=False,
-        wanted=None,
-        wanted_at=0,
         turn_timer=0,
         deadline_timer=0,
         unheard=IntMap(),
@@ -247,7 +245,7 @@ def end_delegation(
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
         if delegation.request is not None:
-            _leave_places(work, parent, delegation)
+            leave_children(work, parent, delegation)
     work.post(parent, end)
 
 
@@ -266,16 +264,6 @@ def _leave_parent(
     background = parent.background - len(delegation.racers) * delegation.is_background
     fields = {"delegations": delegations, "background": background, "kept": kept}
     work.update_record(parent.address, **fields, ends=number, ended=ended)
-
-
-def _leave_places(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
-    """Let a program's delegation that has not begun leave the line, or the places that it has taken."""
-    record = work.record(parent)
-    books = record.program if record else None
-    if books is not None and books.line.get(delegation.key):
-        work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))
-    else:
-        work.free_places(parent, len(delegation.racers))
 
 
 def _ended(
@@ -346,7 +334,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
     record = work.record(address)
     if record is None or record.is_drained:
         return
-    if record.held is not None:  # its request is answered soon: `on_capacity_given`, `on_budget_given`
+    if record.held is not None:  # its request is answered soon: `on_given`
         work.update_record(address, is_leaving=True)
         return
     work.update_session(live=work.state.live - 1)

@@ -15,8 +15,8 @@ from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.layers import all_added
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.port_messages import ExtendTimer
-from callboard.actors.supervisor.admission import wake_next
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
+from callboard.actors.supervisor.line import wake_along
 from callboard.actors.supervisor.resolving import CHECKED_AGAIN_SINCE
 from callboard.actors.supervisor.state import Agents, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -85,7 +85,7 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
     if host is not None and not _is_waiting(work):
         work.update_record(HOST, limits=ask.limits, budget=host_budget(own, ask.own, ask.before))
         if work.state.rules >= LOOKED_AT_SINCE:
-            wake_next(work, HOST)
+            wake_along(work, [host])
             work.free_places(HOST, 0)
 
 

@@ -90,6 +90,18 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     kept: Need = NOTHING
 
 
+class Wish(msgspec.Struct, frozen=True, gc=False):
+    """A request for a turn that is not granted yet.
+
+    seq: of its event. ticket: its place in the line, 0 outside. scope: at which it has waited last.
+    """
+
+    request: TurnRequested
+    seq: int
+    ticket: int = 0
+    scope: str = ""
+
+
 class ProgramBooks(msgspec.Struct, frozen=True, gc=False):
     """The books that a program needs and no other agent.
 
@@ -115,8 +127,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     budget, spent, reserved: the budget of the agent and its descendants, and the amounts they have spent and
         have reserved for calls in flight. kept: the part of the budget that the agents below have to leave.
     is_stopped: True if it got a `Stop`. An agent that finished or reported gets none.
-    wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
-    ticket: its place in the queue. parked: the scope whose budget its request waits for.
+    wanted: the request for a turn that is not granted yet.
     waiting: the addresses of agents whose requests wait for this scope's budget, by ticket.
     held: the amount reserved while the request waits for budgets above the session, or for capacity.
         is_leaving: True if the agent has drained meanwhile.
@@ -149,10 +160,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     turn: int = 0
     attempt: int = 0
     text: str = ""
-    wanted: TurnRequested | None = None
-    wanted_at: int = 0
-    ticket: int = 0
-    parked: str = ""
+    wanted: Wish | None = None
     held: Need | None = None
     is_budgeted: bool = False
     children: IntMap["Record"] = IntMap()

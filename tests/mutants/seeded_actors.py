@@ -36,9 +36,9 @@ AGENT: Final = (
     Mutant(
         "results-in-arrival-order",
         "Results go back to the model in the order of their arrival.",
-        "agent.calls",
-        "    for one in state.calls.answers.values():",
-        "    for one in sorted(state.calls.answers.values(), key=lambda one: one.seq):",
+        "agent.open_calls",
+        "    for one in answers.values():",
+        "    for one in sorted(answers.values(), key=lambda one: one.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
@@ -51,8 +51,8 @@ AGENT: Final = (
         "results-of-the-stopped-lost",
         "The results that a stopped agent still owed its conversation are missing in the next prompt.",
         "agent.turns",
-        "        state = replace(state, carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)",
-        "        state = replace(state, fresh=state.fresh + seqs)",
+        "        state = replace(state, calls=only_answers(_with_given_up(calls)))",
+        "        state = replace(state, calls=NO_CALLS)",
     ),
     Mutant(
         "late-result-goes-on",

@@ -152,8 +152,8 @@ PLACES: Final = (
         "stopped-agent-is-called",
         "A place that comes after the Stop makes a call.",
         "supervisor.turns",
-        '    if wanted is not None and given.status == "given":',
-        '    if given.status == "given":',
+        "    if wish is not None and is_given:\n",
+        '    wish = wish or Wish(TurnRequested(agent.turn, 1, need, ""), work.seq)\n    if is_given:\n',
     ),
     Mutant(
         "drains-before-the-answer",
@@ -166,24 +166,15 @@ PLACES: Final = (
         "leaver-forgotten",
         "An agent that had stopped does not drain with the answer.",
         "supervisor.turns",
-        "    if agent.is_leaving:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
-        "    if agent.is_leaving and agent.is_drained:\n"
-        "        leave_tree(work, given.agent)\n"
-        "\n"
-        "\n"
-        "def on_budget_given",
+        "    if agent.is_leaving:\n",
+        "    if agent.is_leaving and agent.is_drained:\n",
     ),
     Mutant(
         "release-wakes-no-agent",
         "The budget of a request that is given up wakes no agent that waits for it.",
         "supervisor.turns",
-        "    wake_along(work, ancestry)\n"
-        "    if agent.is_leaving:\n"
-        "        leave_tree(work, given.agent)\n"
-        "\n"
-        "\n"
-        "def on_budget_given",
-        "    if agent.is_leaving:\n        leave_tree(work, given.agent)\n\n\ndef on_budget_given",
+        "    wake_along(work, ancestry)\n    if agent.is_leaving:\n",
+        "    if agent.is_leaving:\n",
     ),
     Mutant(
         "reserved-while-waiting-kept",

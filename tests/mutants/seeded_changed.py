@@ -43,17 +43,18 @@ CHANGING: Final = (
     Mutant(
         "gone-leaves-the-line-first",
         "A delegation in line whose agent is gone frees places that it never had.",
-        "supervisor.programs",
-        "            if isinstance(profiles, Denial):\n",
-        "            if isinstance(profiles, Denial):\n"
-        "                books = ancestry[-1].program or NO_BOOKS\n"
-        "                work.update_record(address, program=replace(books, line=books.line.drop(key)))\n",
+        "supervisor.delegating",
+        "        end_delegation(work, parent, delegation, profiles.kind",
+        "        out_of_line(work, parent, delegation)\n"
+        "        end_delegation(work, parent, delegation, profiles.kind",
     ),
     Mutant(
         "gone-ends-the-line",
         "The line of a program stops behind a delegation whose agent is gone.",
-        "supervisor.programs",
-        "detail=profiles.detail)\n                continue\n",
-        "detail=profiles.detail)\n                break\n",
+        "supervisor.line",
+        "            go_on.delegation(work, *first)\n",
+        "            go_on.delegation(work, *first)\n"
+        "            if work.delegation(address, first[1].key) is None:\n"
+        "                break\n",
     ),
 )

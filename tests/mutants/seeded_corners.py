@@ -124,7 +124,7 @@ ENDS: Final = (
         "Agents below a stopped agent that wait for a model call go on.",
         "supervisor.ending",
         "        if below != address:\n            stop_one",
-        "        if below != address and not (record and record.ticket):\n            stop_one",
+        "        if below != address and not (record and record.wanted and record.wanted.ticket):\n            stop_one",
     ),
     Mutant(
         "stop-skips-the-back-off",
@@ -173,8 +173,8 @@ ENDS: Final = (
     Mutant(
         "down-to-a-narrower-budget",
         "An agent that moves from a budget to a narrower one wakes no agent behind it.",
-        "supervisor.admission",
-        "    if left and depth_of(left) < place:\n        wake_next(work, left)\n",
+        "supervisor.line",
+        "    if wish.scope and depth_of(wish.scope) < place:\n        _wake_next(work, wish.scope)\n",
         "",
     ),
     Mutant(
@@ -196,7 +196,7 @@ ENDS: Final = (
     Mutant(
         "deadline-during-a-call-forgotten",
         "A deadline that comes during a model call is forgotten.",
-        "supervisor.decider",
+        "supervisor.timers",
         '        end_agent(work, timer.address, "deadline")\n',
         "        record = work.record(timer.address)\n"
         "        if record is None or record.grant is None:\n"

@@ -44,8 +44,8 @@ HISTORY: Final = (
         "last-results-twice",
         "The results at the end of a history stand in a message of their own too.",
         "agent.handed_history",
-        "messages, carry = messages[:-1], blocks",
-        "carry = blocks",
+        "messages, last = messages[:-1], blocks",
+        "last = blocks",
     ),
     Mutant(
         "calls-for-an-agent-without-tools",

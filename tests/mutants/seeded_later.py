@@ -192,8 +192,8 @@ STALE: Final = (
         "wake-before-the-grant",
         "A served request wakes others before its own grant is noted, which undoes the wake.",
         "supervisor.turns",
-        "        _grant(work, ancestry, wanted, ancestry[-1].wanted_at)\n        wake_along(work, ancestry)\n",
-        "        wake_along(work, ancestry)\n        _grant(work, ancestry, wanted, ancestry[-1].wanted_at)\n",
+        "        _grant(work, ancestry, wish)\n        wake_along(work, ancestry)\n",
+        "        wake_along(work, ancestry)\n        _grant(work, ancestry, wish)\n",
     ),
     Mutant(
         "wake-before-the-settlement",

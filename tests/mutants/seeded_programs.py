@@ -26,7 +26,7 @@ STEPS: Final = (
         "answers-heard-twice",
         "Answers stay with the agent after the step that had them, and go with the next one too.",
         "agent.open_calls",
-        "    return replace(calls, answers=NO_CALLS.answers) if calls.open.size else NO_CALLS\n",
+        "    return replace(calls, answers=NOTHING_UNHEARD) if calls.open.size else NO_CALLS\n",
         "    return calls if calls.open.size else NO_CALLS\n",
     ),
     Mutant(
@@ -40,7 +40,7 @@ STEPS: Final = (
         "answers-not-named",
         "A step does not name the events that brought its answers.",
         "agent.program",
-        "sum(map(len, blocks)), others=seqs)",
+        "sum(map(len, blocks)), names=seqs)",
         "sum(map(len, blocks)))",
     ),
     Mutant(
@@ -189,7 +189,7 @@ DEADLINES: Final = (
     Mutant(
         "deadline-not-replaced",
         "A new deadline does not cancel the timer of the one before.",
-        "supervisor.programs",
+        "supervisor.timers",
         "    work.cancel_timer(books.wake_timer)\n    timer",
         "    timer",
     ),
@@ -219,7 +219,7 @@ DEADLINES: Final = (
     Mutant(
         "deadline-not-told",
         "The timer of a deadline fires, and the program is not woken.",
-        "supervisor.programs",
+        "supervisor.timers",
         "    work.post(timer.address, Woken(timer.until))\n",
         "",
     ),
@@ -237,15 +237,15 @@ COSTS: Final = (
         "step-in-line",
         "A program's step stands in line for a slot.",
         "supervisor.turns",
-        "    if wanted.need == NOTHING:\n        work.put",
-        "    if False:\n        work.put",
+        "    if need == NOTHING:\n        work.put_record(_called",
+        "    if False:\n        work.put_record(_called",
     ),
     Mutant(
         "step-frees-a-slot",
         "The settlement of a step frees a slot that it never held.",
         "supervisor.turns",
-        "    if need == NOTHING:\n        work.put",
-        "    if False:\n        work.put",
+        "    if need == NOTHING:\n        work.put_record(replace",
+        "    if False:\n        work.put_record(replace",
     ),
     Mutant(
         "step-is-a-call",
@@ -257,7 +257,7 @@ COSTS: Final = (
     Mutant(
         "copies-over-the-cap",
         "A program has one live copy more than it may.",
-        "supervisor.delegating",
+        "supervisor.line",
         "    return parent.turn_children + count <= (parent.limits.max_children or 0)\n",
         "    return parent.turn_children + count <= (parent.limits.max_children or 0) + 1\n",
     ),
@@ -271,7 +271,7 @@ COSTS: Final = (
     Mutant(
         "line-of-copies-passed",
         "A delegation that fits passes those that stand in line.",
-        "supervisor.delegating",
+        "supervisor.line",
         "    if not is_first and parent.program is not None and parent.program.line.size:\n        return False\n",
         "",
     ),
@@ -285,9 +285,9 @@ COSTS: Final = (
     Mutant(
         "places-of-unbegun-kept",
         "A delegation that ends before it began keeps its places.",
-        "supervisor.ending",
-        "    else:\n        work.free_places(parent, len(delegation.racers))\n",
-        "",
+        "supervisor.line",
+        "        work.free_places(parent, len(delegation.racers))\n",
+        "        pass\n",
     ),
     Mutant(
         "places-reset-by-a-step",
@@ -299,9 +299,9 @@ COSTS: Final = (
     Mutant(
         "ended-in-line-begins",
         "A delegation that ends in line keeps its place in it.",
-        "supervisor.ending",
-        "work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))\n",
-        "pass\n",
+        "supervisor.line",
+        "    work.update_record(parent, program=replace(books, line=books.line.drop(delegation.key)))\n",
+        "    pass\n",
     ),
     Mutant(
         "question-is-an-agent",
@@ -344,9 +344,9 @@ LINES: Final = (
     Mutant(
         "context-of-another-event",
         "A delegation that has stood in line asks for its contexts as of the event that freed its place.",
-        "supervisor.programs",
-        "start(work, address, delegation, profiles, seq)",
-        "start(work, address, delegation, profiles, work.seq)",
+        "supervisor.delegating",
+        "start(work, parent, delegation, profiles, seq)",
+        "start(work, parent, delegation, profiles, work.seq)",
     ),
     Mutant(
         "no-place-while-prepared",
@@ -365,9 +365,9 @@ LINES: Final = (
     Mutant(
         "unprepared-place-kept",
         "A delegation whose context fails keeps its places.",
-        "supervisor.ending",
-        "    else:\n        work.free_places(parent, len(delegation.racers))\n",
-        "    elif not delegation.waits:\n        work.free_places(parent, len(delegation.racers))\n",
+        "supervisor.line",
+        "    if not out_of_line(work, parent, delegation):\n",
+        "    if not out_of_line(work, parent, delegation) and not delegation.waits:\n",
     ),
     Mutant(
         "out-of-the-line-unprepared",

@@ -8,7 +8,7 @@ NEW: Final = (
     Mutant(
         "last-result-not-named",
         "A request does not name the event that brought the last result of several.",
-        "agent.calls",
+        "agent.open_calls",
         "    return tuple(blocks), tuple(seqs)",
         "    return tuple(blocks), tuple(seqs[:-1] if len(seqs) > 1 else seqs)",
     ),
@@ -30,8 +30,10 @@ NEW: Final = (
         "results-of-the-stopped-not-named",
         "The next prompt of a host that was stopped does not name the results that it carries along.",
         "agent.turns",
-        "carry=state.carry + _given_up(calls), fresh=state.fresh + seqs)",
-        "carry=state.carry + _given_up(calls))",
+        "    answers = calls.answers\n",
+        "    answers = calls.answers\n"
+        "    for at, answer in answers.items():\n"
+        "        answers = answers.put(at, Unheard(answer.block))\n",
     ),
     Mutant(
         "named-twice",

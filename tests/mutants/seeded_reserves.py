@@ -103,7 +103,7 @@ TAKING_BACK: Final = (
         "results-not-carried",
         "The results of a turn that is taken back are forgotten.",
         "agent.turns",
-        "        carry=unsent.carry,\n",
+        "        calls=replace(state.calls, answers=unsent.answers),\n",
         "",
     ),
     Mutant(
@@ -117,7 +117,8 @@ TAKING_BACK: Final = (
         "prompt-named-again",
         "The next request names the prompt of a turn that was taken back.",
         "agent.turns",
-        "unsent, names = _unsent(state, fresh, new.results,",
-        "unsent, names = _unsent(state, fresh + new.others, new.results,",
+        "    state = _thinking(state, history, digest, tokens, turn, unsent, fallback)\n",
+        "    unsent = replace(unsent, fresh=unsent.fresh + (() if unsent.answers.size else names[-1:]))\n"
+        "    state = _thinking(state, history, digest, tokens, turn, unsent, fallback)\n",
     ),
 )

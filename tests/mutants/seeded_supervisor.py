@@ -112,8 +112,8 @@ ENDINGS: Final = (
         "parked-place-kept",
         "An agent that is stopped while it waits for a budget keeps its place there.",
         "supervisor.ending",
-        "    if record.ticket:\n        dequeue",
-        "    if record.ticket and not record.parked:\n        dequeue",
+        "    if record.wanted is not None:\n        leave",
+        "    if record.wanted is not None and not record.wanted.scope:\n        leave",
     ),
     Mutant(
         "loser-spend-lost",

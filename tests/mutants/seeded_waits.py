@@ -218,8 +218,8 @@ ONE_BY_ONE: Final = (
         "tells-still-counted",
         "Words that were heard still count as unheard, so a parked agent is woken for none.",
         "agent.turns",
-        "    background = replace(state.background, words=NO_WORDS, tells=0)\n",
-        "    background = replace(state.background, words=NO_WORDS)\n",
+        "    background = replace(state.background, words=NOTHING_UNHEARD, tells=0)\n",
+        "    background = replace(state.background, words=NOTHING_UNHEARD)\n",
     ),
     Mutant(
         "heard-words-come-back",

@@ -11,8 +11,8 @@ import pytest
 from callboard.actors.agent import calls as calls_module
 from callboard.actors.agent import decider, latched, waiting
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import Answer
 from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.tasks import Unheard
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -63,13 +63,13 @@ def refused_in(log: Sequence[Event]) -> Told:
 
 def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: list[tuple[str, int]]) -> None:
     """Note each answer where an agent writes it, and the agent with the event that it decides on."""
-    decide, answer, with_answers = decider.decide_agent, Answer, latched.with_answers
+    decide, answer, with_answers = decider.decide_agent, Unheard, latched.with_answers
 
     def watched_decide(agent: AgentState, seq: int, body: Any) -> object:
         deciding.append((agent.address, seq))
         return decide(agent, seq, body)
 
-    def watched_answer(block: Json, seq: int = 0) -> Answer:
+    def watched_answer(block: Json, seq: int = 0) -> Unheard:
         if not seq:
             note(block)
         return answer(block, seq)
@@ -83,8 +83,8 @@ def _watch(patch: pytest.MonkeyPatch, note: Callable[[bytes], None], deciding: l
         return made
 
     patch.setattr(step_module, "decide_agent", watched_decide)
-    patch.setattr(calls_module, "Answer", watched_answer)
-    patch.setattr(waiting, "Answer", watched_answer)
+    patch.setattr(calls_module, "Unheard", watched_answer)
+    patch.setattr(waiting, "Unheard", watched_answer)
     patch.setattr(latched, "with_answers", watched_answers)
 
 

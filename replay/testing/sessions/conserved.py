@@ -126,9 +126,10 @@ def other_count(state: SupervisorState) -> str:
         agents += not record.is_drained
         if record.waiting.size:
             lines += [(address, ticket, record.address) for ticket, address in record.waiting.items()]
-        if record.ticket:
-            is_queued = state.queue.get(record.ticket) == record.address
-            waiting.append((record.address, record.ticket, "" if is_queued else record.parked))
+        wish = record.wanted
+        if wish is not None and wish.ticket:
+            is_queued = state.queue.get(wish.ticket) == record.address
+            waiting.append((record.address, wish.ticket, "" if is_queued else wish.scope))
         has_copies = record.background or record.delegations.size or record.profile.is_eager
         if has_copies and (how := _other_copies(record)):
             return how

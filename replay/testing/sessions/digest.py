@@ -12,20 +12,20 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState
-from callboard.actors.agent.tasks import Background, Word
+from callboard.actors.agent.tasks import Background, Unheard
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.session.step import ActorState
+from callboard.replay.descriptions import DESCRIPTIONS
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.sessions.names import title
 
 _SEQS: Final = frozenset(
     {
-        ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
-        ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
-        ("CallModel", "request"), ("Record", "wanted_at"), ("Word", "seq"), ("Unsent", "fresh"),
-        ("MakeContext", "request"), ("NextTools", "seq"),
+        ("AgentState", "fresh"), ("Pending", "seq"), ("AskOutcome", "by"), ("Wish", "seq"),
+        ("Unheard", "seq"), ("Unsent", "fresh"), ("NextTools", "seq"),
+        *((kind.__name__, field) for kind, one in DESCRIPTIONS.items() for field in one.links),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""
@@ -41,7 +41,7 @@ _ORDERED: Final = frozenset(
 _DROPPED: Final = frozenset(
     {
         ("SupervisorState", "next_ticket"), ("SupervisorState", "next_check"),
-        ("SupervisorState", "next_timer"), ("Record", "ticket"), ("Record", "deadline_timer"),
+        ("SupervisorState", "next_timer"), ("Wish", "ticket"), ("Record", "deadline_timer"),
         ("Record", "turn_timer"), ("AskState", "before"), ("AskState", "deadline_timer"),
         ("AskState", "grace_timer"), ("CheckSchema", "check"), ("SchemaChecked", "check"),
         ("SetTimer", "timer"), ("ExtendTimer", "timer"), ("CancelTimer", "timer"), ("TimerFired", "timer"),
@@ -80,7 +80,7 @@ def _rested(state: ActorState) -> bytes:
 
 def _unread(state: AgentState) -> Background:
     """Return an agent's tasks and words without the seqs of the words."""
-    words: IntMap[Word] = IntMap()
+    words: IntMap[Unheard] = IntMap()
     for word in state.background.words.values():
         words = words.append(replace(word, seq=0))
     return replace(state.background, words=words)

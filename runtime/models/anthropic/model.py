@@ -33,9 +33,16 @@ from callboard.runtime.models.anthropic.request import (
     headers_of,
 )
 from callboard.runtime.models.anthropic.wire import exchange, sent_as
-from callboard.runtime.models.failures import CallFailed, checked_url, endpoint_of, for_log, with_near_names
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.models.translator import Translator, image_tokens_of, unsayable
+from callboard.runtime.models.translator import (
+    Translator,
+    checked_url,
+    endpoint_of,
+    image_tokens_of,
+    unsayable,
+)
+from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -116,6 +123,7 @@ class AnthropicModel:
         headers: Mapping[str, str] | None = None,
         image_tokens: int | None = None,
         file_tokens: int = 0,
+        context_tokens: int | None = None,
         client: "AsyncAnthropic | None" = None,
     ) -> None:
         if base_url is not None:
@@ -133,6 +141,7 @@ class AnthropicModel:
             origin=_origin(name, base_url),
             image_tokens=image_tokens_of("anthropic", name) if image_tokens is None else image_tokens,
             file_tokens=file_tokens,
+            context_tokens=window_of(name) if context_tokens is None else context_tokens,
         )
         self._base_url = base_url
         self._api_key = api_key

@@ -20,12 +20,19 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
-from callboard.runtime.models.failures import CallFailed, checked_url, endpoint_of, for_log, with_near_names
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.layered.dialects import RESPONSES
+from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.service import ADAPTER, Service, known_prices, names_of
-from callboard.runtime.models.layered.wire import Opened
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.models.translator import Translator, image_tokens_of, unsayable
+from callboard.runtime.models.translator import (
+    Translator,
+    checked_url,
+    endpoint_of,
+    image_tokens_of,
+    unsayable,
+)
+from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -83,6 +90,7 @@ class LayeredModel:
         image_tokens: int | None = None,
         file_tokens: int = 0,
         context: int = 0,
+        context_tokens: int | None = None,
     ) -> None:
         url = checked_url(base_url or os.environ.get(service.url_variable) or service.base_url)
         if max_tokens < 1:
@@ -98,6 +106,7 @@ class LayeredModel:
             checks_usage=True,
             image_tokens=image_tokens_of(service.provider, name) if image_tokens is None else image_tokens,
             file_tokens=file_tokens,
+            context_tokens=(context or window_of(name)) if context_tokens is None else context_tokens,
         )
         if prices is not None:
             found = known_prices(service.prices_as, name) if prices == "known" else prices

@@ -114,7 +114,7 @@ def test_a_stop_leaves_errors_for_the_calls_without_an_answer_and_those_beyond_t
         block(second, prompts.CANCELLED, is_error=True),
         block(third, prompts.too_many_calls(2), is_error=True),
     ]
-    assert [*agent.state.carry] == wanted
+    assert [one.block for one in agent.state.calls.answers.values()] == wanted
 
 
 @pytest.mark.parametrize(("verdict", "kind"), [("accepted", "reported"), ("invalid", "invalid_report")])
@@ -128,7 +128,7 @@ def test_the_results_of_a_reply_with_the_last_report_stand_before_the_next_promp
     (end,) = agent.hears(judged)
     assert isinstance(end, Finished)
     assert end.kind == kind
-    assert len(agent.state.carry) == 2
+    assert agent.state.calls.answers.size == 2
     (wish,) = agent.begins(SCHEMA)
     assert isinstance(wish, TurnRequested)
     assert wish.new == (2, 3, 4, 5)  # the reply, both answers, and its own `Begin`

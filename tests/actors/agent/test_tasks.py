@@ -4,10 +4,10 @@ import pytest
 
 from callboard.actors.agent.tasks import (
     NO_BACKGROUND,
-    NO_WORDS,
+    NOTHING_UNHEARD,
     Background,
     Task,
-    Word,
+    Unheard,
     addresses,
     at_rest,
     begun,
@@ -21,11 +21,11 @@ from callboard.actors.protocol.intmap import IntMap
 ONE, TWO = Task(1, 0), Task(2, 3)
 NO_TASKS: IntMap[Task] = IntMap()
 BOTH = NO_TASKS.put(1, ONE).put(2, TWO)
-END, OTHER_END, TELL = Word(NULL, 5), Word(NULL, 8), Word(NULL, 6, number=1)
+END, OTHER_END, TELL = Unheard(NULL, 5), Unheard(NULL, 8), Unheard(NULL, 6, number=1)
 
 
-def words(*said: Word) -> IntMap[Word]:
-    found = NO_WORDS
+def words(*said: Unheard) -> IntMap[Unheard]:
+    found = NOTHING_UNHEARD
     for word in said:
         found = found.append(word)
     return found
@@ -70,4 +70,4 @@ def test_an_agent_that_has_ended_keeps_ends_and_tasks_and_begins_with_its_words(
     assert at_rest(busy) == Background(tasks=BOTH, words=words(END, OTHER_END))
     assert begun(at_rest(busy)) == Background(words=words(END, OTHER_END))
     assert at_rest(NO_BACKGROUND) is NO_BACKGROUND is begun(Background(BOTH))
-    assert words_of(words(OTHER_END, TELL), NO_WORDS, words(END)) == words(OTHER_END, END)
+    assert words_of(words(OTHER_END, TELL), NOTHING_UNHEARD, words(END)) == words(OTHER_END, END)

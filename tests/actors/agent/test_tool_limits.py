@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.agent.open_calls import NO_CALLS
+from callboard.actors.agent.open_calls import NO_CALLS, in_order
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json
@@ -149,7 +149,7 @@ def test_a_stopped_agent_starts_no_waiting_call_and_gives_it_a_cancelled_result(
     assert agent.hears(agent.returned(0)) == []
     assert kinds(agent.hears(agent.returned(1))) == ["Stopped"]
     assert agent.state.calls.line.size == 0
-    blocks = [msgspec.json.decode(block) for block in agent.state.carry]
+    blocks = [msgspec.json.decode(block) for block in in_order(agent.state.calls.answers)[0]]
     assert results(blocks) == ["done", "done", prompts.CANCELLED, prompts.CANCELLED]
 
 

@@ -39,8 +39,8 @@ def behind_the_calls(agent: AgentHarness) -> list[tuple[object, object]]:
 
 def test_a_message_adds_to_the_digest_the_bound_and_the_new_events() -> None:
     message = user_message((), text_json("hello"))
-    first, _ = ask_turn(initial_agent("host"), None, NewMessage(message, 10, others=(4,)))
-    state, (post,) = ask_turn(first, None, NewMessage(message, 5, seqs=(6,), others=(7,)))
+    first, _ = ask_turn(initial_agent("host"), None, NewMessage(message, 10, names=(4,)))
+    state, (post,) = ask_turn(first, None, NewMessage(message, 5, names=(6, 7)))
     assert (len(state.history), state.context_tokens, state.fresh) == (2, 15, ())
     assert state.digest == rolled(rolled("", message), message)
     assert isinstance(post.body, TurnRequested)

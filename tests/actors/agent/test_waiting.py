@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.background import take_end, take_refusal, take_start
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.open_calls import NO_CALLS, Answer, OpenCall, Stage, drop, find, put
+from callboard.actors.agent.open_calls import NO_CALLS, OpenCall, Stage, drop, find, put
 from callboard.actors.agent.state import AgentState
-from callboard.actors.agent.tasks import NO_BACKGROUND, Background, Task, Wait
+from callboard.actors.agent.tasks import NO_BACKGROUND, Background, Task, Unheard, Wait
 from callboard.actors.agent.waiting import answer_waits, open_waits, waits_of, waits_size
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -32,7 +32,7 @@ def used(name: str, arguments: object) -> ToolUse:
 
 def opened(
     use: ToolUse, background: Background = RUNNING, *stages: Stage
-) -> tuple[AgentState, list[Post], IntMap[Answer]]:
+) -> tuple[AgentState, list[Post], IntMap[Unheard]]:
     """Open one call beside delegations at these stages, whose calls follow it."""
     calls = NO_CALLS
     for call, stage in enumerate(stages, 1):
@@ -102,7 +102,7 @@ def test_a_call_with_nothing_to_wait_for_is_answered_at_once(
 ) -> None:
     state, posts, answers = opened(used(name, arguments))
     assert (state.calls.open.size, posts) == (0, [])
-    assert [*answers.items()] == [(0, Answer(tool_result("t1", text_json(text), is_error=is_error)))]
+    assert [*answers.items()] == [(0, Unheard(tool_result("t1", text_json(text), is_error=is_error)))]
 
 
 def test_a_wait_without_names_waits_for_the_background_tasks_that_its_reply_starts() -> None:
@@ -128,7 +128,7 @@ def waiting(*, starts: bool = False) -> AgentState:
 def test_answers_say_which_tasks_still_run_and_the_other_calls_stay_open() -> None:
     after = take_end(waiting(), 9, DelegationEnded(1, 4, "answered", "host.2"))
     said = tool_result("t" * 9, text_json("Still running: host.1."), is_error=False)
-    assert [*after.calls.answers.items()] == [(2, Answer(said))]
+    assert [*after.calls.answers.items()] == [(2, Unheard(said))]
     assert [call.call for call in after.calls.open.values()] == [0, 1]
     assert answer_waits(after, []) is after
 

@@ -8,7 +8,7 @@ from callboard.actors.protocol.client_messages import RULES, AskEnded, Cancel, R
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import DeciderFailed, Finished, Stop
+from callboard.actors.protocol.messages import DeciderFailed, Finished, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallTool,
     ExtendTimer,
@@ -17,16 +17,18 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.session import core
 from callboard.actors.session.port_actions import Arm
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import recover
 from callboard.actors.session.step import step
-from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.asks import _undrained
+from callboard.actors.supervisor.decider import _GO_ON
 from callboard.actors.supervisor.ending import end_delegation, record_racer_end
-from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
-from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
+from callboard.actors.supervisor.line import leave, serve
+from callboard.actors.supervisor.state import Delegation, Record, SupervisorState, Wish
+from callboard.actors.supervisor.turns import on_turn_timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
@@ -50,14 +52,14 @@ def test_an_empty_tree_has_no_undrained_agent() -> None:
 
 def test_an_agent_outside_the_tree_has_no_place_in_the_queue_and_no_back_off() -> None:
     work = UnitOfWork(NOBODY, 1)
-    dequeue(work, "host.1")
+    leave(work, "host.1", Wish(TurnRequested(1, 1, NOTHING, ""), 1, 3))
     on_turn_timer(work, "host.1")
     assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 
 def test_a_ticket_of_an_agent_outside_the_tree_is_dropped() -> None:
     work = UnitOfWork(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
-    serve_queue(work)
+    serve(work, _GO_ON)
     assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 

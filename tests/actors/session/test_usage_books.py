@@ -10,12 +10,12 @@ from callboard.actors.protocol.messages import AnyMessage, Begin, TurnRequested,
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
-from callboard.actors.session.usage_books import Charge, UsageBooks
+from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
-from callboard.runtime.log.usage_rows import summed
+from callboard.runtime.log.spending import summed
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
 
 PEOPLE = [profile("host", ["kid"]), profile("kid", [], ["look"])]
@@ -72,12 +72,12 @@ def test_each_figure_is_summed_up_by_itself_and_each_day_model_and_profile_has_i
     posts.append((day, "supervisor", "model", CallModel("host.8", 1)))
     posts.append((day, "host.8", "supervisor", TurnSettled(one)))
     log = [Event(seq, at, sender, to, 0, body) for seq, (at, sender, to, body) in enumerate(posts, 1)]
-    assert UsageBooks().take(log) == [
-        Charge("1970-01-01", "m", "kid", Usage(11, 22, 33, 44, 55, 66, 2, 77)),
-        Charge("1970-01-02", "m", "kid", Usage(charged_tokens=40, micro_usd=8, calls=1, unknown_calls=1)),
-        Charge("1970-01-02", "second", "kid", Usage(1, 2, 3, 4, 5, 6, 1, 7)),
-        Charge("1970-01-02", "", "", Usage(1, 2, 3, 4, 5, 6, 1, 7)),
-    ]
+    assert summed(UsageBooks().take(log)) == {
+        ("1970-01-01", "m", "kid"): Usage(11, 22, 33, 44, 55, 66, 2, 77),
+        ("1970-01-02", "m", "kid"): Usage(charged_tokens=40, micro_usd=8, calls=1, unknown_calls=1),
+        ("1970-01-02", "second", "kid"): Usage(1, 2, 3, 4, 5, 6, 1, 7),
+        ("1970-01-02", "", ""): Usage(1, 2, 3, 4, 5, 6, 1, 7),
+    }
 
 
 def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:

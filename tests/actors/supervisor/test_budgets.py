@@ -76,6 +76,21 @@ def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too
     )
 
 
+def test_one_token_is_left_two_are_and_former_rules_keep_their_words() -> None:
+    one = ancestry(account(2, spent=1))
+    assert shortage(one, Need(2), 0, rules=2) == "it needs up to 2 tokens; 1 token is left, 1 of 2 is spent"
+    former = "it needs up to 2 tokens; 1 tokens are left, 1 of 2 are spent"
+    assert shortage(one, Need(2), 0, rules=1) == former
+    refused = BudgetGiven("host", 1, 1, "refused", (), "day", "", "tokens", 3, 2)
+    above = "the budget 'day' is too small for another turn: it needs up to "
+    assert shortage_above(Need(1), refused) == above + "1 token; 1 of 3 tokens is left"
+    assert shortage_above(Need(9), replace(refused, spent=0)) == above + "9 tokens; 3 of 3 tokens are left"
+    held = replace(refused, elsewhere=1, sessions=("s",))
+    assert shortage_above(Need(9), held).endswith(
+        "0 of 3 tokens are left, since calls of sessions that no process runs hold 1 token; resume them: s"
+    )
+
+
 def test_a_shortage_of_money_is_told_in_dollars() -> None:
     costed = Budget(None, 20_000), Usage(micro_usd=19_000), Need(), Reserve()
     assert shortage(ancestry(costed), Need(10, 15_100), 0, rules=2) == (
@@ -105,12 +120,12 @@ def test_a_shortage_names_the_limit_that_is_too_small_and_never_less_than_nothin
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"spent": 30}, "it needs up to 1,200 tokens; 1,470 tokens of 1,500 tokens is left"),
-        ({"spent": 2_000}, "it needs up to 1,200 tokens; 0 tokens of 1,500 tokens is left"),
-        ({"period": "2026-11"}, "; 1,500 tokens of 1,500 tokens is left in 2026-11"),
+        ({"spent": 30}, "it needs up to 1,200 tokens; 1,470 of 1,500 tokens are left"),
+        ({"spent": 2_000}, "it needs up to 1,200 tokens; 0 of 1,500 tokens are left"),
+        ({"period": "2026-11"}, "; 1,500 of 1,500 tokens are left in 2026-11"),
         (
             {"spent": 1, "elsewhere": 9, "sessions": ("a", "b")},
-            "; 1,490 tokens of 1,500 tokens is left, since calls of sessions that no process runs hold "
+            "; 1,490 of 1,500 tokens are left, since calls of sessions that no process runs hold "
             "9 tokens; resume them: a, b",
         ),
         ({"unit": "micro_usd", "spent": 500}, "it needs up to $0.0070; $0.0010 of $0.0015 is left"),

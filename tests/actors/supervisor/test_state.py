@@ -44,7 +44,7 @@ def test_numbers_of_a_session_count_from_one_and_its_rules_are_the_first() -> No
 
 def test_a_new_agent_runs_and_has_used_nothing() -> None:
     assert stated(RECORD) == {"next_ordinal": 1, "is_running": True}
-    assert unset(RECORD) >= {"turn", "attempt", "ticket", "wanted_at", "turn_children", "background"}
+    assert unset(RECORD) >= {"turn", "attempt", "turn_children", "background"}
     assert unset(RECORD) >= {"ends", "told", "deadline_timer", "turn_timer", "is_stopped", "is_drained"}
     assert not RECORD.is_leaving
     assert (RECORD.spent, RECORD.reserved, RECORD.grant, RECORD.held) == (ZERO, NOTHING, None, None)

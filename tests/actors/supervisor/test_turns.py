@@ -26,6 +26,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.supervisor.state import Wish
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SessionHarness, said
 
@@ -486,7 +487,7 @@ def test_a_settled_call_leaves_no_turn_that_is_granted() -> None:
         settle(head, "host.1", 30 if need else 0)
         record = head.record("host.1")
         assert record is not None
-        assert (record.granted, record.grant, record.wanted_at, record.ticket) == ((0, 0), None, 0, 0)
+        assert (record.granted, record.grant, record.wanted) == ((0, 0), None, None)
 
 
 def test_a_place_is_requested_for_the_turn_the_attempt_and_the_model_that_is_asked() -> None:
@@ -496,7 +497,7 @@ def test_a_place_is_requested_for_the_turn_the_attempt_and_the_model_that_is_ask
     assert post.body == RequestCapacity("host.1", 3, 2, "other", Need(100))
     record = head.record("host.1")
     assert record is not None
-    assert (record.ticket, record.parked, record.turn) == (0, "", 0)
+    assert (record.wanted, record.turn) == (Wish(wish, head.seq), 0)
 
 
 def test_a_request_for_a_lost_place_wakes_those_that_wait_at_every_scope_above() -> None:

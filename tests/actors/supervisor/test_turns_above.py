@@ -92,8 +92,8 @@ def test_a_refusal_ends_the_agent_as_budget_with_the_figures() -> None:
     assert isinstance(end.body, DelegationEnded)
     assert end.body.kind == "budget"
     assert end.body.detail == (
-        "the budget '*' is too small for another turn: it needs up to 100 tokens; 50 tokens of 500 tokens "
-        "is left in 2026-11-28"
+        "the budget '*' is too small for another turn: it needs up to 100 tokens; 50 of 500 tokens "
+        "are left in 2026-11-28"
     )
     assert books(head) == (0, 0, 0)
 

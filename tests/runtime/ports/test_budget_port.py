@@ -188,7 +188,7 @@ def test_the_refusal_says_what_is_needed_and_what_is_left() -> None:
         await runtime.run(service.host, "go")
         refused = await runtime.run(service.host, "go")
         assert refused.kind == "budget"
-        assert "500 tokens of 1,500 tokens is left" in refused.detail
+        assert "500 of 1,500 tokens are left" in refused.detail
 
     run(body, SMALL)
 

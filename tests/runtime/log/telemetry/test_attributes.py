@@ -15,7 +15,7 @@ from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.log.telemetry import names
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import Attribute, attributes_of, cut, span_name
 from callboard.runtime.log.telemetry.spans import Span
 from tests.runtime.telemetry.sessions import SECRET_WORDS, USED, spans_of_host

@@ -13,8 +13,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS, Instrument, Labels, measured
-from callboard.runtime.log.telemetry.names import Operation
-from callboard.runtime.log.telemetry.spans import Span
+from callboard.runtime.log.telemetry.spans import Operation, Span
 from tests.runtime.telemetry.sessions import USED, spans_of_host
 
 
