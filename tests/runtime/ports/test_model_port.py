@@ -400,8 +400,8 @@ def test_a_request_has_what_its_model_needs() -> None:
 def test_another_request_than_the_granted_one_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     made = request_of
 
-    def other(state: Any) -> ModelRequest:
-        request = made(state)
+    def other(*given: Any) -> ModelRequest:
+        request = made(*given)
         request.digest = "other"
         return request
 

@@ -209,7 +209,7 @@ def test_the_books_of_a_fork_that_goes_on_leave_reused_answers_out() -> None:
 
 
 def test_a_board_gets_what_its_session_is_bound_by() -> None:
-    board = cast("Any", SimpleNamespace(ports={}, stage=print, on_failure=print, session_id="s"))
+    board = cast("Any", SimpleNamespace(ports={}, takers={}, stage=print, on_failure=print, session_id="s"))
     made = Budgeting(Shared())
     made.connect(cast("Board", board), Bound())
     assert (board.ports, board.stage) == ({}, print)
