@@ -84,9 +84,15 @@ UNUSABLE_QUESTION: Final = (
     "name of one of the program's models. Models: "
 )
 
+
 UNUSABLE_REQUEST: Final = (
     "Not asked: the request refers to an earlier one, or to a message, that is not kept."
 )
+
+
+def whole_request(messages: int) -> str:
+    """Return the name, for people, of a question that carries its whole request."""
+    return f"a request of {messages} message{'s' * (messages != 1)}"
 
 
 def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
