@@ -90,11 +90,6 @@ UNUSABLE_REQUEST: Final = (
 )
 
 
-def whole_request(messages: int) -> str:
-    """Return the name, for people, of a question that carries its whole request."""
-    return f"a request of {messages} message{'s' * (messages != 1)}"
-
-
 def wrong_names(tool: str, wrong: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
     """Return the answer to a call with arguments that its tool does not have.
 
