@@ -26,7 +26,7 @@ from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.log.spending import Spending
 from callboard.runtime.ports.capacity_port import BudgetPort
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.budgeting import Bound, Budgeting
+from callboard.runtime.sessions.budgeting import UNBOUND, Bound, Budgeting
 from callboard.runtime.sessions.resuming import RecordedSession
 
 OPENED = SessionOpened(2, "host", (), ModelSpec("m"), tags=("t:a",))
@@ -234,3 +234,22 @@ def test_a_damaged_row_of_a_budget_lets_no_session_of_it_begin(tmp_path: Path) -
         asyncio.run(once("t:a"))
     assert asyncio.run(once("t:b")) == "answered"
     assert asyncio.run(once()) == "answered"
+
+
+# --- the events that a store has already ------------------------------------------------
+
+STORED = [
+    Event(1, 0, "host", "supervisor", 0, TurnRequested(1, need=Need(40))),
+    Event(2, 0, "supervisor", "budgets", 1, RequestBudget("host", 1, 1, Need(40))),
+    Event(3, 0, "budgets", "supervisor", 2, BudgetGiven("host", 1, 1, "given", (("*", ""),))),
+    Event(4, 0, "supervisor", "model", 3, CallModel("host", 1)),
+]
+
+
+def test_both_books_know_the_events_that_are_stored_already() -> None:
+    keys, usage = BudgetKeys("s", 1), UsageBooks()
+    Bound(("*",), keys, usage).know(STORED)
+    assert [one.need for one in keys.open] == [Need(40)]
+    settled = Event(5, 0, "host", "supervisor", 4, TurnSettled(Usage(7)))
+    assert [one.usage.tokens for one in usage.take([settled])] == [7]
+    UNBOUND.know(STORED)
