@@ -82,7 +82,7 @@ def _blocks(content: object) -> list[dict[str, Any]]:
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
 
 
-def _part(block: dict[str, Any], by: str, calls: dict[str, Told]) -> Told | None:
+def _part(block: dict[str, object], by: str, calls: dict[str, Told]) -> Told | None:
     """Return a block as a part; None for one that is not text, call or result."""
     match block:
         case {"type": "text", "text": str(text)}:

@@ -73,7 +73,7 @@ def _shown_value(owner: PlainValues, name: str, field: str) -> Any:
     return value if isinstance(value, msgspec.Raw) else getattr(owner, name)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value of a field as a new Python value, with JSON decoded."""
     if isinstance(value, _PLAIN):
         return value
@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=_inner)
 
 
-def _inner(value: Any) -> Any:
+def _inner(value: object) -> Any:
     """Return JSON, or a model of pydantic, as Python values. Raises NotImplementedError for other objects."""
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)

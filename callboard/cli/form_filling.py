@@ -41,7 +41,7 @@ async def filled(forms: Sequence[Form], ask: Ask) -> dict[str, object]:
     return {name: given for name, given in values.items() if given}
 
 
-async def _answer(form: Form, name: str, field: Mapping[str, Any], ask: Ask) -> object:
+async def _answer(form: Form, name: str, field: Mapping[str, object], ask: Ask) -> object:
     """Ask for one field until the answer fits. Return None for a field that is left out."""
     while True:
         line = await ask(f"  {safe_line(name, CHARS_MAX)}: ", name in form.secrets)
@@ -59,7 +59,7 @@ async def _answer(form: Form, name: str, field: Mapping[str, Any], ask: Ask) -> 
             talk(f"  {safe_line(str(error), CHARS_MAX)}")
 
 
-def _described(form: Form, name: str, field: Mapping[str, Any]) -> str:
+def _described(form: Form, name: str, field: Mapping[str, object]) -> str:
     """Return the line above the question for a field. Its text is a stranger's."""
     marks = [str(field.get("type", "text"))]
     marks.append("required" if name in form.required else "may be empty")

@@ -101,7 +101,7 @@ def _drop_own(part: Schema) -> list[str]:
     return dropped
 
 
-def _cleared(key: str, value: Any) -> Any:
+def _cleared(key: str, value: object) -> Any:
     """Return a value without the items that are odd; a field or branch stays, of any type."""
     match value:
         case dict() if key in _NAMED:
@@ -120,7 +120,7 @@ def _schema(given: object) -> object:
     return given if isinstance(given, dict | bool) else {}
 
 
-def _shallow(key: str, value: Any) -> Any:
+def _shallow(key: str, value: object) -> Any:
     """Return a value without the schemas in it, as the validator shall not go there."""
     inner = [one for _, one in _inner({key: value})]
     if not inner:

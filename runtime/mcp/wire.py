@@ -105,10 +105,10 @@ class Wire:
         key = _key(value.get("id") if request is None else request)
         return self._answered(key, answer) if key in self._waiting else []
 
-    def _answered(self, key: Any, answer: Answer) -> list[Message]:
+    def _answered(self, key: object, answer: Answer) -> list[Message]:
         return [self._written(key, answer), *self._all_written(self._nameless.answered(key))]
 
-    def _all_written(self, found: Sequence[tuple[Any, object]]) -> list[Message]:
+    def _all_written(self, found: Sequence[tuple[object, object]]) -> list[Message]:
         return [self._written(key, Answer("error", error)) for key, error in found]
 
     def _written(self, key: Any, answer: Answer) -> Message:
@@ -161,13 +161,13 @@ def error_of(value: object) -> types.ErrorData:
     )
 
 
-def _cleaned(value: dict[str, Any]) -> dict[str, Any]:
+def _cleaned(value: dict[str, object]) -> dict[str, Any]:
     """Return a message or a result without half characters, which the SDK refuses. Raises ValueError."""
     found: dict[str, Any] = msgspec.json.decode(bytes(to_json(value, what="the message")))
     return found
 
 
-def _answer(message: dict[str, Any]) -> Answer:
+def _answer(message: dict[str, object]) -> Answer:
     if message.get("error") is not None:
         return Answer("error", message["error"])
     if "result" in message:

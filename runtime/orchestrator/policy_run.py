@@ -27,7 +27,11 @@ class PolicyRun:
             return None
 
     def answer(
-        self, content: str, sources: Iterable[str], confidence: float, data: Mapping[str, Any] | None = None
+        self,
+        content: str,
+        sources: Iterable[str],
+        confidence: float,
+        data: Mapping[str, object] | None = None,
     ) -> SpecialistResult:
         """Return an answer. sources: the places that prove it, without repetitions.
 

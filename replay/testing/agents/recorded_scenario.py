@@ -275,7 +275,7 @@ def _head(number: int, cancels: Sequence[str] = ()) -> Block:
     return {"type": "program_step", **step}
 
 
-def _last(reply: Mapping[str, Any], number: int) -> Reply:
+def _last(reply: Mapping[str, object], number: int) -> Reply:
     """Return the end of a program: its result, or its error."""
     if failure := reply.get("failure"):
         return Reply(failure=msgspec.convert(failure, ModelFailure), usage=ZERO)

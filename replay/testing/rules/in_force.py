@@ -246,5 +246,5 @@ def _definition(spec: ToolSpec) -> dict[str, Any]:
     return {**about, "input_schema": msgspec.json.decode(spec.input_schema), **extra}
 
 
-def _names(tool: Mapping[str, Any]) -> tuple[Any, ...]:
+def _names(tool: Mapping[str, object]) -> tuple[Any, ...]:
     return tool.get("name"), tool.get("type")
