@@ -49,7 +49,7 @@ def _check_methods(cls: type) -> None:
             setattr(cls, name, _checked(member, label))
 
 
-def _checked(function: FunctionType, label: str) -> Callable[..., Any]:
+def _checked(function: FunctionType, label: str) -> Callable[..., object]:
     known = known_names(function)
     if not known:
         return function

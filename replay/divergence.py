@@ -207,7 +207,7 @@ def _part(name: str, value: object, names: Mapping[str, str]) -> Any:
     return _blocks(value) if name == "content" else compared(value, names)
 
 
-def _blocks(content: object) -> Any:
+def _blocks(content: object) -> object:
     """Return the content of a model, without the ids of its calls and the times of a program's steps."""
     if not isinstance(content, list):
         return content

@@ -76,7 +76,7 @@ def told_in(messages: Iterable[Json], agent: str) -> Iterator[Told]:
                 yield part
 
 
-def _blocks(content: object) -> list[dict[str, Any]]:
+def _blocks(content: object) -> list[dict[str, object]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []

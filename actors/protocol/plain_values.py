@@ -67,7 +67,7 @@ def _shown_fields(cls: type[PlainValues]) -> list[tuple[str, str]]:
     return found + [(name, name) for name in cls.also]
 
 
-def _shown_value(owner: PlainValues, name: str, field: str) -> Any:
+def _shown_value(owner: PlainValues, name: str, field: str) -> object:
     # JSON as it is: the property may build an object of it, and a `repr` shows its text.
     value = getattr(owner, field)
     return value if isinstance(value, msgspec.Raw) else getattr(owner, name)
@@ -88,7 +88,7 @@ def plain(value: object) -> Any:
     return msgspec.to_builtins(value, enc_hook=_inner)
 
 
-def _inner(value: object) -> Any:
+def _inner(value: object) -> object:
     """Return JSON, or a model of pydantic, as Python values. Raises NotImplementedError for other objects."""
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)

@@ -125,7 +125,7 @@ class Wire:
             return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(str(error)))
         return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=result)
 
-    def _result(self, method: str, answer: Answer) -> dict[str, Any]:
+    def _result(self, method: str, answer: Answer) -> dict[str, object]:
         """Return a result that the SDK can read. Raises _Failed for an error, and ValueError."""
         if answer.kind != "result":
             raise _Failed(answer.value)
@@ -161,9 +161,9 @@ def error_of(value: object) -> types.ErrorData:
     )
 
 
-def _cleaned(value: dict[str, object]) -> dict[str, Any]:
+def _cleaned(value: dict[str, object]) -> dict[str, object]:
     """Return a message or a result without half characters, which the SDK refuses. Raises ValueError."""
-    found: dict[str, Any] = msgspec.json.decode(bytes(to_json(value, what="the message")))
+    found: dict[str, object] = msgspec.json.decode(bytes(to_json(value, what="the message")))
     return found
 
 
@@ -244,9 +244,9 @@ class NamelessErrors:
             (error, left) for error, places in self._errors if (left := places - answered) & open_
         ]
 
-    def _settled(self) -> list[tuple[Any, object]]:
+    def _settled(self) -> list[tuple[object, object]]:
         """Take the requests out that errors must mean. Return them, with the errors in their order."""
-        found: list[tuple[Any, object]] = []
+        found: list[tuple[object, object]] = []
         while self._errors:
             meant = min((places for _, places in self._errors), key=len)
             if len(meant) > 1:

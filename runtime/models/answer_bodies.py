@@ -198,7 +198,7 @@ def documents_of(body: bytes) -> list[Any]:
     return list(_documents(body))
 
 
-def _documents(body: bytes) -> Iterator[Any]:
+def _documents(body: bytes) -> Iterator[object]:
     for line in body.splitlines():
         kind, _, data = line.partition(b":")
         if line[:1] == b"{":

@@ -191,7 +191,7 @@ def _view(one: Value) -> tuple[str, str, bytes]:
 
 def _messages(
     values: Mapping[str, Mapping[Any, Sequence[Value]]], kind: type[M]
-) -> dict[tuple[str, Any], tuple[M, ...]]:
+) -> dict[tuple[str, object], tuple[M, ...]]:
     return {
         (agent, place): tuple(_message(one, kind) for one in found)
         for agent, places in values.items()
