@@ -26,7 +26,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.session_rows import SessionQuery
-from callboard.runtime.sessions.removal import Remover
+from callboard.runtime.sessions.catalog import Remover
 
 LIST_TARGET_MS, DELETE_TARGET_MS = 50.0, 20.0
 LIVE, PAGE = 100, 100

@@ -18,7 +18,8 @@ from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.brief import Brief as Brief
 from callboard.runtime.brief import Transcript as Transcript
-from callboard.runtime.capacity import CapacityReport as CapacityReport
+from callboard.runtime.budgets import CapacityReport as CapacityReport
+from callboard.runtime.compaction import Compact as Compact
 from callboard.runtime.contexts import SystemContext as SystemContext
 from callboard.runtime.contexts import WholeHistory as WholeHistory
 from callboard.runtime.files.files import Files as Files
@@ -86,6 +87,7 @@ __all__ = [
     "Capacity",
     "CapacityReport",
     "CommitStats",
+    "Compact",
     "ContextRequest",
     "DelegationOutcome",
     "Event",

@@ -4,12 +4,13 @@ from callboard.lazy_names import lazy_names
 
 _HOMES = {
     "runtime.orchestrator.choices": ("Aggregator", "Router"),
-    "runtime.orchestrator.analysis": ("HintRule", "ModelAnalyzer", "QueryAnalyzer"),
+    "runtime.orchestrator.analysis": ("HintRule", "ModelAnalyzer", "QueryAnalyzer", "Registry", "Specialist"),
     "runtime.orchestrator.contracts": (
         "Conflict",
         "Finding",
         "OrchestratorResult",
         "OrchestratorUsage",
+        "PolicyRun",
         "QueryIntent",
         "Question",
         "SpecialistContext",
@@ -17,8 +18,6 @@ _HOMES = {
         "ToolUse",
     ),
     "runtime.orchestrator.orchestrator": ("Orchestrator",),
-    "runtime.orchestrator.policy_run": ("PolicyRun",),
-    "runtime.orchestrator.specialists": ("Registry", "Specialist"),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

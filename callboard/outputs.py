@@ -3,7 +3,13 @@
 from callboard.lazy_names import lazy_names
 
 _HOMES = {
-    "runtime.outputs.tool_output": ("OutputError", "OutputRules", "ResponseFormat", "ToolOutput", "metrics"),
+    "runtime.outputs.tool_output": (
+        "OutputError",
+        "OutputRules",
+        "ResponseFormat",
+        "ToolOutput",
+        "metrics",
+    ),
     "runtime.outputs.unified": ("unified",),
 }
 

@@ -18,6 +18,7 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
@@ -120,10 +121,19 @@ def _names(model: ModelSpec) -> str:
 def _turn_requested(body: m.TurnRequested) -> str:
     wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
     asked = f" of {body.model}" if body.model else ""
+    asked += " for a summary" if body.purpose else ""
     repaired = f", replies repaired at level {body.repair.level}" if body.repair else ""
     return (
         f"turn {body.turn}, attempt {body.attempt}{asked}, "
         f"needs at most {tokens(body.need.tokens)} tokens{wait}{repaired}"
+    )
+
+
+def _compacted(body: Compacted) -> str:
+    how = f"{counted(body.results, 'result')} cleared" if body.by == "clear" else f"summary {body.summary}"
+    return (
+        f"{how} in place of {counted(body.upto, 'message')}, {body.kept} kept, "
+        f"at most {tokens(body.after)} tokens after {tokens(body.before)}"
     )
 
 
@@ -301,6 +311,13 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
     ),
     m.ToolsGiven: Description("Tools", "tool", lambda it: _tool_names(it.tools)),
     m.TurnRequested: _aside("Turn", _turn_requested, links=("new",)),
+    Compacted: Description("Compacted", "model", _compacted, links=("summary",)),
+    SummaryRefused: Description(
+        "Summary refused",
+        "model",
+        lambda it: f"turn {it.turn}: results are cleared, and nothing is summarised: {it.detail}",
+        fails=lambda _: True,
+    ),
     m.TurnSettled: _aside(
         "Turn settled", lambda it: f"{tokens(it.usage.tokens)} tokens" if it.usage else "use not known"
     ),

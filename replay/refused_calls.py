@@ -219,6 +219,8 @@ _Answered: TypeAlias = Iterator[tuple[int, int, Json]]
 
 def _in_turn(before: AgentState, event: Event, after: AgentState, uses: tuple[ToolUse, ...]) -> _Answered:
     """Yield the answers that a decision gave by itself, of an agent whose turns wait for all calls."""
+    if before.compaction is not None and before.compaction.saved is not None:
+        return  # calls in the answer to a request for a summary never run
     is_reply = before.phase == "thinking"
     if not is_reply and before.phase not in ("acting", "judging"):
         return

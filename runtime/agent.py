@@ -26,6 +26,7 @@ from callboard.runtime.agent_fields import (
     server_tools_json,
 )
 from callboard.runtime.agent_types import Deps_contra, Out_co
+from callboard.runtime.compaction import Compact
 from callboard.runtime.contexts import ContextFunction, SystemContext, checked_context, function_name
 from callboard.runtime.contracts import contract_of, recorded
 from callboard.runtime.failure_text import failure_text, text_of
@@ -33,9 +34,8 @@ from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.output_types import name_of, output_type
-from callboard.runtime.tools.cached_tools import refuse_alike
 from callboard.runtime.tools.shared_state import state_keys
-from callboard.runtime.tools.sources import ToolSource, refuse_equal_labels
+from callboard.runtime.tools.sources import ToolSource, refuse_alike, refuse_equal_labels
 from callboard.runtime.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Agent(Generic[Deps_contra, Out_co]):
     model_reason: for the log, why the agent has another model than its parent.
     on_broken: "unavailable" lets a session begin although the agent's tool sources, or all models, are
         missing; each call of the agent then fails at once. "refuse" refuses the session.
+    compact: `Compact()` shortens its conversation before it fills the window of its model
+        (docs/compaction.md). None ends the agent as `context_full` then.
 
     Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
     describe, UnknownName for a model's name that no installed provider knows.
@@ -111,6 +113,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         output_schema_arg: str | None = SCHEMA_ARG,
         model_reason: str = "",
         on_broken: OnBroken = "refuse",
+        compact: Compact | None = None,
     ) -> None:
         check_name(name)
         check(name, "description", description, str)
@@ -119,6 +122,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         check(name, "state", state, Mapping | None)
         check(name, "permissions", permissions, Bundle | None)
         check(name, "model_reason", model_reason, str)
+        check(name, "compact", compact, Compact | None)
         self.name = name
         self.description = clean_text(description)
         self.sources, own = parted(name, tools)
@@ -138,6 +142,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         self._server_tools = server_tools_json(name, server_tools)
         self.state = state_keys(name, state or {})
         self.context, self.context_in = checked_context(name, context)
+        self.compact = compact
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -169,6 +174,7 @@ class Agent(Generic[Deps_contra, Out_co]):
             unavailable=self.broken,
             model_reason=self.model_reason,
             context_in=self.context_in,
+            compact=None if self.compact is None else self.compact.rules,
         )
 
     @staticmethod
@@ -249,6 +255,12 @@ class Agent(Generic[Deps_contra, Out_co]):
         agent.model = model
         return agent
 
+    def with_compact(self, compact: Compact) -> Self:
+        """Return this agent with a conversation that is shortened by these rules."""
+        agent = copy.copy(self)
+        agent.compact = compact
+        return agent
+
     def with_tools(self, found: Iterable[Tool]) -> Self:
         """Return this agent with the tools of its sources. Raises InvalidAgent for two of one name."""
         later, every = self.later_tools.values(), (*self.tools.values(), *found)
@@ -278,7 +290,10 @@ class Agent(Generic[Deps_contra, Out_co]):
     @property
     def all_models(self) -> tuple[Model, ...]:
         """Return the models that the agent's own calls may use."""
-        return models_of(self.model)
+        own = models_of(self.model)
+        if self.compact is None or self.compact.model is None:
+            return own
+        return tuple(dict.fromkeys((*own, self.compact.model)))
 
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that did not exist when this one was created, for two that delegate to each other."""

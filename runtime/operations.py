@@ -9,8 +9,7 @@ from typing import Any
 
 from callboard.actors.session.budget_periods import period_at
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.budgets import BudgetReport, SharedBudgets
-from callboard.runtime.capacity import CapacityReport, SharedCapacity
+from callboard.runtime.budgets import BudgetReport, CapacityReport, SharedBudgets, SharedCapacity
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
@@ -18,8 +17,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.detaching import OnDiverged, ProcessLife
 from callboard.runtime.sessions.labels import checked_tag
-from callboard.runtime.sessions.live_sessions import live_sessions_of
-from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.live_sessions import Opening, live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each

@@ -14,8 +14,7 @@ from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
-from callboard.runtime.budgets import SharedBudgets
-from callboard.runtime.capacity import SharedCapacity
+from callboard.runtime.budgets import SharedBudgets, SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.forks.forks import Forks
 from callboard.runtime.http.settings import Http, checked_http
@@ -44,10 +43,9 @@ from callboard.runtime.sessions.detaching import (
     refuse_on_diverged,
     seconds,
 )
-from callboard.runtime.sessions.opening import NewSession, Opening
+from callboard.runtime.sessions.live_sessions import NewSession, Opening
 from callboard.runtime.sessions.resuming import Continuing
-from callboard.runtime.sessions.session_files import FilesChoice, checked_files
-from callboard.runtime.sessions.session_memory import MemoryChoice, checked_memory
+from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice, checked_files, checked_memory
 from callboard.runtime.sessions.settings import Settings
 from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.telemetry.observer import Observer, gauges_of

@@ -28,8 +28,15 @@ import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.runtime.json_outline import has_exponents, is_deeper, keys_in, read_exponents
-from callboard.runtime.large_values import is_large, uncollected, weighed
+from callboard.runtime.large_values import (
+    has_exponents,
+    is_deeper,
+    is_large,
+    keys_in,
+    read_exponents,
+    uncollected,
+    weighed,
+)
 
 MAX_BYTES: Final = 16 * 2**20  # bytes of one value: half of what the Messages API takes in one request
 

@@ -203,7 +203,6 @@ WITH_TESTS_OF_THEIR_OWN = ("ports", "forks", "sessions", "programs", "log", "too
 """The folders of runtime/ in which each module has its test file, in the same place below tests/."""
 
 WITHOUT_TESTS = {
-    "runtime/sessions/bound.py": "the type that a session and its budgets share",
     "runtime/sessions/port_protocol.py": "protocols, and a clock whose methods do nothing",
     "runtime/sessions/settings.py": "the type of a runtime's parameters",
 }

@@ -7,7 +7,7 @@ from callboard.runtime.log.telemetry.formats import CONTENT_TYPE, SERIES_MAX
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS
 from callboard.runtime.log.telemetry.records import LOGGERS, OWN_LOGGERS
 from callboard.runtime.log.telemetry.spans import CONVENTIONS
-from callboard.runtime.telemetry.pipe import ITEMS_MAX
+from callboard.runtime.telemetry.observer import ITEMS_MAX
 from tests.pages import ROOT
 
 PAGE = (ROOT / "docs" / "watch.md").read_text()

@@ -3,7 +3,7 @@
 import click
 from click.testing import CliRunner
 
-from callboard.cli.environment import VARIABLES
+from callboard.cli.doctor_command import VARIABLES
 from callboard.cli.main import cli
 
 

@@ -26,6 +26,10 @@ with the first answer, not with the last.
     tasks, waiting, background                work beside the agent, and the calls that wait for it
     tool_changes, labels                      what answers change: the tools, and the labels of the agent
 
+  The conversation becomes shorter
+    compaction, compacting                    the rules and the memory; the decision to clear or to summarise
+    shortening, summaries                     the shorter conversation; the answer, and when it takes effect
+
   Programs
     program, program_state, program_step      steps, their calls and deadlines, and how a program ends
     latched                                   the end that its code cannot avert

@@ -36,6 +36,8 @@ from callboard.actors.agent.answers import (
 from callboard.actors.agent.asked_requests import answers_whole, ask_whole, finish_whole, model_of
 from callboard.actors.agent.background import after_silence
 from callboard.actors.agent.calls import start_calls
+from callboard.actors.agent.compacting import begun as begun_compaction
+from callboard.actors.agent.compacting import given_up
 from callboard.actors.agent.content import BLANKS_SINCE, Said, last_words, read
 from callboard.actors.agent.empty_answers import (
     ask_again_after_empty,
@@ -53,11 +55,14 @@ from callboard.actors.agent.program import on_woken, take_step
 from callboard.actors.agent.program_state import program_of
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for, prompt_of
+from callboard.actors.agent.shortening import with_count
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of, with_model
+from callboard.actors.agent.summaries import after_full, on_compacted, on_refused, take_summary
 from callboard.actors.agent.tasks import begun
 from callboard.actors.agent.tool_changes import begin_with, keep_change
 from callboard.actors.agent.turns import Decision, ask_new_turn, ask_turn_if_left, drain, finish, take_back
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.conversation import message, rolled, text_json
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.makers import mark, with_reply
@@ -118,6 +123,8 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         labels=united(state.labels, begin.labels),
         rules=begin.rules,
     )
+    if prefix.profile.compact is not None or state.compaction is not None:
+        state = replace(state, compaction=begun_compaction(state))
     if begin.asked is not None:
         return ask_whole(state, seq, begin.asked)
     return ask_new_turn(state, prompt=prompt_of(begin), begun=(seq,))
@@ -132,8 +139,12 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     usage = reply.usage and priced(reply.usage, state.model.prices)
     if state.phase != "thinking":
         return _on_owed(state, Settled(usage))
+    if (compaction := state.compaction) is not None and compaction.saved is not None:
+        return take_summary(state, seq, reply)
     said = read(reply.content, prefix_of(state).specs) if reply.status == "ok" else None
     settled = Settled(usage, said.text if said else "")
+    if compaction is not None and (shortened := after_full(state, reply, settled)) is not None:
+        return shortened
     if said is None:
         return take_failure(state, reply, settled)
     if reply.stop_reason in UNUSABLE:
@@ -161,6 +172,8 @@ def _on_owed(state: AgentState, settled: Settled) -> Decision:
 def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
     """Append the reply to the conversation."""
     bound, books = after_reply(state, reply)
+    if state.compaction is not None:
+        state = replace(state, compaction=with_count(state, reply, is_kept=not said.is_blank))
     history, origins, digest, origin = state.history, state.origins, state.digest, reply.origin
     if not said.is_blank:  # services refuse a blank message in a conversation
         said_so = message("assistant", reply.content)
@@ -215,6 +228,8 @@ def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     if state.program is not None and state.phase != "stopping":  # its conversation does not go on
         state = replace(state, calls=without_answers(state.calls))
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    if state.compaction is not None and state.compaction.pending is not None:
+        return drain(replace(given_up(state), phase="stopping", is_model_out=is_model_out))
     if may_be_out and state.attempt == 1 and not is_model_out:
         state = take_back(state)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
@@ -233,6 +248,8 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     ReportJudged: on_judged,
     ToolsGiven: lambda state, seq, given: (keep_change(state, seq, given.tools), ()),
     Woken: on_woken,
+    Compacted: on_compacted,
+    SummaryRefused: on_refused,
 }
 """The handling of each kind of message to an agent."""
 

@@ -174,5 +174,6 @@ def ask_model(state: AgentState, profile: Profile, call: int, use: ToolUse) -> P
         implicit=Json(encode(one)),
         labels=state.labels,
         asked=None if request is None else request.asked,
+        description="" if request is None else request.title,
     )
     return Post(SUPERVISOR, body)

@@ -32,6 +32,7 @@ REPAIRS_SINCE: Final = 2
 """The rules since which an agent raises its repair level."""
 
 _GARBAGE: Final = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
+_CUT_OFF: Final = ModelFailure("cut_off", "the end of a process has cut the call off", is_retryable=True)
 _CANCELLED: Final = ModelFailure("cancelled", "the model call was cancelled")
 _UNEXPLAINED: Final = ModelFailure("unknown", "the model port gave no reason")
 
@@ -46,8 +47,19 @@ UNUSABLE: Final[Mapping[str, tuple[OutcomeKind, FailureKind]]] = MappingProxyTyp
 
 def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
     """Ask again after a call without an answer, at once or after a wait, or end the agent."""
+    state, again, failure = again_after(state, reply, settled)
+    if again is not None:
+        return again
+    kind, detail = end_of(failure)
+    return end(state, kind, settled, detail)
+
+
+def again_after(
+    state: AgentState, reply: ModelReplied, settled: Settled
+) -> tuple[AgentState, Decision | None, ModelFailure]:
+    """Return the next attempt after a call without an answer, None if there is none, with the failure."""
     if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
-        return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
+        return state, ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0), _CUT_OFF
     failure = _failure_of(state, reply)
     failure = final_if_again(failure, state.unreadable, attempts_made(state))
     if failure.digest != state.unreadable:
@@ -55,12 +67,9 @@ def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> De
     if may_be_repaired(state, failure):
         is_first, state = state.raised != state.turn, with_next_repair(state)
         if is_first and attempts_made(state) < (state.limits.max_model_attempts or 1):
-            return ask_again(state, settled, 0)
+            return state, ask_again(state, settled, 0), failure
     again = _ask_same_model if kind_of(failure.code) not in kinds_of(state) else ask_next_model
-    if (asked := again(state, failure, settled)) is not None:
-        return asked
-    kind, detail = end_of(failure)
-    return end(state, kind, settled, detail)
+    return state, again(state, failure, settled), failure
 
 
 def may_be_repaired(state: AgentState, failure: ModelFailure) -> bool:
@@ -129,10 +138,12 @@ def ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
     )
     if state.repair is not None:
         again = replace(again, repair=state.repair)
+    if state.compaction is not None and state.compaction.saved is not None:
+        again = replace(again, purpose="summary", model=state.compaction.summariser)
     if state.is_anew:
         state, again = replace(state, is_anew=False), replace(again, breaks_cache=True)
     if (books := state.fallback) is not None and (books.name or books.is_open):
-        again = replace(again, model=books.name, is_unbounded=books.is_open)
+        again = replace(again, model=books.name or again.model, is_unbounded=books.is_open)
     return state, (Post(SUPERVISOR, again),)
 
 

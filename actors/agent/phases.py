@@ -4,6 +4,7 @@
     thinking   it has asked for a turn, or the model is at work
     acting     tools, questions or delegations of its last reply have no answer yet
     judging    the supervisor has its reports
+    compacting its conversation is about to be replaced by a shorter one
     parked     it has nothing more to do for now, and waits for its background tasks
     failed     its decider has raised; it counts answers, posts nothing, and is about to be stopped
     stopping   it was stopped, and waits for the remaining answers to its port requests
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.messages import (
     Begin,
     Delegated,
@@ -31,17 +33,20 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
-Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "parked", "failed", "stopping", "idle"]
+Phase: TypeAlias = Literal[
+    "new", "thinking", "acting", "judging", "compacting", "parked", "failed", "stopping", "idle"
+]
 Row: TypeAlias = Mapping[type, tuple[Phase, ...]]
 
 AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
     {
         "new": {
-            Begin: ("thinking",),
+            Begin: ("thinking", "compacting"),
             Stop: ("idle",),
         },
         "thinking": {
-            ModelReplied: ("thinking", "acting", "judging", "parked", "idle"),
+            ModelReplied: ("thinking", "acting", "judging", "compacting", "parked", "idle"),
+            SummaryRefused: ("thinking", "compacting", "idle"),
             ToolReturned: ("thinking",),
             ApprovalGiven: ("thinking",),
             ToolStarted: ("thinking",),
@@ -52,26 +57,33 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             Stop: ("stopping", "idle"),
         },
         "acting": {
-            ToolReturned: ("acting", "thinking", "judging", "idle"),
-            ApprovalGiven: ("acting", "thinking", "judging", "idle"),
+            ToolReturned: ("acting", "thinking", "judging", "compacting", "idle"),
+            ApprovalGiven: ("acting", "thinking", "judging", "compacting", "idle"),
             ToolStarted: ("acting",),
-            Delegated: ("acting", "thinking", "judging", "idle"),
+            Delegated: ("acting", "thinking", "judging", "compacting", "idle"),
             ToolsGiven: ("acting",),
-            DelegationEnded: ("acting", "thinking", "judging", "idle"),
-            Told: ("acting", "thinking", "judging", "idle"),
+            DelegationEnded: ("acting", "thinking", "judging", "compacting", "idle"),
+            Told: ("acting", "thinking", "judging", "compacting", "idle"),
             Woken: ("acting", "thinking"),
             Stop: ("stopping", "idle"),
         },
+        "compacting": {
+            Compacted: ("thinking",),
+            DelegationEnded: ("compacting",),
+            Told: ("compacting",),
+            ToolsGiven: ("compacting",),
+            Stop: ("idle",),
+        },
         "judging": {
-            ReportJudged: ("judging", "thinking", "idle"),
+            ReportJudged: ("judging", "thinking", "compacting", "idle"),
             DelegationEnded: ("judging",),
             Told: ("judging",),
             ToolsGiven: ("judging",),
             Stop: ("idle",),
         },
         "parked": {
-            DelegationEnded: ("parked", "thinking"),
-            Told: ("parked", "thinking"),
+            DelegationEnded: ("parked", "thinking", "compacting"),
+            Told: ("parked", "thinking", "compacting"),
             ToolsGiven: ("parked",),
             Stop: ("idle",),
         },
@@ -90,7 +102,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             DelegationEnded: ("stopping",),
         },
         "idle": {
-            Begin: ("thinking",),
+            Begin: ("thinking", "compacting"),
             DelegationEnded: ("idle",),
         },
     }

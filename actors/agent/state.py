@@ -6,6 +6,7 @@ from typing import Final, final
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.agent.compaction import Compaction
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls
 from callboard.actors.agent.phases import Phase
@@ -99,6 +100,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     rules: of its session, as of its `Begin`.
     unreadable: the digest of the answer of the attempt before, if it could not be read.
     repair: of its requests, None for `repair_levels.START`. raised: the turn that has raised it, 0 for none.
+    compaction: None for an agent whose conversation is not shortened.
     asked: the request that its own conversation follows, which the program above it keeps; None for none.
     """
 
@@ -144,6 +146,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     unreadable: str = ""
     repair: Repair | None = None
     raised: int = 0
+    compaction: Compaction | None = None
     asked: AskedRequest | None = None
 
 
@@ -178,12 +181,16 @@ def with_next_repair(state: AgentState) -> AgentState:
     """
     repair = (state.repair or START).next
     assert repair is not None
+    return with_repair(replace(state, raised=state.turn), repair)
+
+
+def with_repair(state: AgentState, repair: Repair) -> AgentState:
+    """Return the state of an agent whose requests are repaired at this level."""
     # The one look at the whole conversation: a level is raised at most twice in an agent's life.
     calls = sum(bytes(said).count(_CALL) for said in state.history.values())
     return replace(
         state,
         repair=repair,
-        raised=state.turn,
         digest=rolled(state.digest, repair.mark),
         is_anew=True,
         context_tokens=state.context_tokens + calls * REPAIRED_CALL_TOKENS,

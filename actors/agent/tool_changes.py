@@ -23,7 +23,8 @@ from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import rolled, system_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.makers import mark, without_system
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.makers import Origins, mark, without_system
 from callboard.actors.protocol.profiles import ModelSpec, ToolsChange, ToolSpec
 
 
@@ -97,16 +98,21 @@ def _anew(state: AgentState, prefix: RequestPrefix) -> AgentState:
         prefix=prefix,
         history=history,
         origins=origins,
-        digest=rolled(prefix.digest, *history.values(), *_marks(state)) if history.size else prefix.start,
+        digest=whole_digest(prefix, history, state.origins, state.model),
         context_tokens=state.context_tokens + prefix.tokens,
         is_anew=state.turn > 0,
     )
 
 
-def _marks(state: AgentState) -> list[Json]:
+def whole_digest(prefix: RequestPrefix, history: IntMap[Json], origins: Origins, model: ModelSpec) -> str:
+    """Return the digest of a conversation that begins again."""
+    return rolled(prefix.digest, *history.values(), *_marks(origins, model)) if history.size else prefix.start
+
+
+def _marks(origins: Origins, model: ModelSpec) -> list[Json]:
     """Return the parts of the digest for the makers of a conversation, if it is not all the model's own."""
-    makers = [*state.origins.values()]
-    return [] if makers in ([], [state.model.made_by]) else [mark(maker) for maker in makers]
+    makers = [*origins.values()]
+    return [] if makers in ([], [model.made_by]) else [mark(maker) for maker in makers]
 
 
 class _Reference(msgspec.Struct, frozen=True, tag="tool_reference", tag_field="type"):

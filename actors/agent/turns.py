@@ -5,6 +5,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.agent.compacting import shorten_if_due, summary_need
+from callboard.actors.agent.compaction import Pending
 from callboard.actors.agent.fallback import Fallback, at_new_turn
 from callboard.actors.agent.input_bound import with_message
 from callboard.actors.agent.open_calls import NO_CALLS, OpenCalls, in_order, only_answers, without_answers
@@ -86,6 +88,8 @@ def ask_turn(
         request = replace(request, model=fallback.name, is_unbounded=fallback.is_open)
     if state.new_labels or state.repair is not None:
         state, request = _with_rest(state, request)
+    if state.compaction is not None and (kept := summary_need(state, tokens)) is not NOTHING:
+        request = replace(request, summary=kept)
     if is_anew:
         state = replace(state, is_anew=False)
     state = _thinking(state, history, digest, tokens, turn, unsent, fallback)
@@ -173,6 +177,13 @@ def ask_new_turn(
 
     begun: the seq of the `Begin` that brought the prompt, if any. otherwise: as in `TurnRequested`.
     """
+    if (compaction := state.compaction) is not None:
+        pending = Pending(prompt, begun, otherwise, has_prompt=bool(begun))
+        state, posts = shorten_if_due(state, settled, pending)
+        if posts is not None:
+            return finish(state, "context_full", settled, posts) if isinstance(posts, str) else (state, posts)
+        if begun:
+            state = replace(state, compaction=replace(compaction, prompt=state.history.size))
     answers, words = state.calls.answers, state.background.words
     results, seqs = in_order(answers)
     if not words.size:

@@ -59,6 +59,12 @@ class WholeRequest(msgspec.Struct, frozen=True, gc=False):
     media: Media
 
     @property
+    def title(self) -> str:
+        """Return the name, for people, of its question."""
+        count = self.messages.size
+        return f"a request of {count} message{'s' * (count != 1)}"
+
+    @property
     def asked(self) -> AskedRequest:
         """Return what the agent that carries the question has to know."""
         media = self.media

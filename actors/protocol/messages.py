@@ -3,6 +3,8 @@
     client     -> supervisor   SessionOpened  Resumed  Forked  Ask  Tell  Cancel  RevokePermission
                                ToolsChanged  Close
     supervisor -> agent        Begin  Told  Stop  ReportJudged  Delegated  DelegationEnded  ToolsGiven  Woken
+                               SummaryRefused
+    agent      -> itself       Compacted
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
                                ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
@@ -38,6 +40,7 @@ from callboard.actors.protocol.client_messages import (
     TellEnded,
     ToolsChanged,
 )
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
@@ -199,6 +202,8 @@ class TurnRequested(RichMessage, frozen=True):
     is_unbounded: need is no upper bound, since nothing is known of the size of an image or a file.
     labels: of the agent, those that are new since its request before.
     repair: how the replies in the request are repaired; None for `repair_levels.START`.
+    purpose: `summary` if the answer is to stand in place of the older conversation; max_iterations does not
+        count such a turn. summary: the most that one can use after this turn, if it may follow.
     """
 
     turn: int
@@ -216,10 +221,14 @@ class TurnRequested(RichMessage, frozen=True):
     is_unbounded: bool = False
     labels: Labels = ()
     repair: Repair | None = None
+    purpose: Literal["", "summary"] = ""
+    summary: Need = NOTHING
 
     def __post_init__(self) -> None:
         if self.need is not NOTHING and self.need == NOTHING:
             keep_default(self, "need", NOTHING)
+        if self.summary is not NOTHING and self.summary == NOTHING:
+            keep_default(self, "summary", NOTHING)
 
 
 @final
@@ -355,6 +364,8 @@ AgentInput: TypeAlias = (
     | DelegationEnded
     | ToolsGiven
     | Woken
+    | Compacted
+    | SummaryRefused
     | ModelReplied
     | ToolStarted
     | ToolReturned

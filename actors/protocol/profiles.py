@@ -54,6 +54,7 @@ class ToolSpec(Part, frozen=True):
     origin: of a tool that was listed by an MCP server; None for a function of the program.
     capabilities: that a call needs, such as `network`. labels: of the tool's results, such as `untrusted`.
     version: of its function, as its author counts. cache: None for results that are never given again.
+    keep: True if its results stay in the conversation when older ones are cleared.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ToolSpec(Part, frozen=True):
     labels: tuple[str, ...] = ()
     version: str = ""
     cache: CacheRules | None = None
+    keep: bool = False
 
 
 class ToolsChange(Part, frozen=True):
@@ -159,6 +161,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     is not known.
     fallback: the models to ask, in this order, after a failure of this one; none of them has a fallback.
     fallback_on: the kinds of failures after which the next one is asked.
+    context_tokens: the most tokens of a request and its answer together, 0 if that is not known.
     """
 
     name: str
@@ -174,6 +177,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     file_tokens: int = 0
     fallback: "tuple[ModelSpec, ...]" = ()
     fallback_on: tuple[FailureKind, ...] = ()
+    context_tokens: int = 0
 
     @property
     def all_specs(self) -> "tuple[ModelSpec, ...]":
@@ -202,6 +206,22 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
         return self.origin or named(self.name)
 
 
+class CompactRules(Part, frozen=True):
+    """The rules by which an agent's conversation is shortened.
+
+    percent: of the model's window; a request that may need more is preceded by a compaction. keep: the number
+    of last turns that stay as they are. instructions: to the model that writes a summary, empty for
+    callboard's own. model: the model that writes it, None for the agent's own. has_summaries: False if old
+    results are cleared, and nothing is summarised.
+    """
+
+    percent: int = 80
+    keep: int = 4
+    instructions: str = ""
+    model: ModelSpec | None = None
+    has_summaries: bool = True
+
+
 class Profile(Part, frozen=True):
     """An agent's description.
 
@@ -224,6 +244,7 @@ class Profile(Part, frozen=True):
     factory: the name of the function that makes a new instance for each call, empty for none.
     unavailable: the reason for which it cannot begin, empty if it can.
     model_reason: why its model is not the parent's.
+    compact: the rules by which its conversation is shortened, None if it is not.
     """
 
     name: str
@@ -252,6 +273,7 @@ class Profile(Part, frozen=True):
     model_reason: str = ""
     context_in: ContextPlace = "message"
     default_model: ModelSpec | None = None
+    compact: CompactRules | None = None
 
     @property
     def has_contract(self) -> bool:

@@ -84,6 +84,7 @@ UNUSABLE_QUESTION: Final = (
     "name of one of the program's models. Models: "
 )
 
+
 UNUSABLE_REQUEST: Final = (
     "Not asked: the request refers to an earlier one, or to a message, that is not kept."
 )

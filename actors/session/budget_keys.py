@@ -104,7 +104,9 @@ class BudgetKeys:
     def _stated(self, event: Event, changes: list[SpendingChange]) -> None:
         body: Any = event.body
         settled = body if type(body) is TurnSettled else body.settled  # its property makes a new object
-        opened = self._open.pop(event.sender, None) if settled is not None else None
+        if settled is None:
+            return
+        opened = self._open.pop(event.sender, None)
         if opened is not None:
             usage = settled.usage
             charge = opened.need if usage is None else Need(usage.tokens, usage.micro_usd)

@@ -1,6 +1,7 @@
 """The material of a delegation's context: the parent's view as of its `Delegate`.
 
-It is a pure function of the log. The parent's conversation only grows while the delegation is open, so its
+It is a pure function of the log. The parent's conversation does not change while the call waits for the
+context: its turn waits for the start of each delegation, and no compaction comes between. So its
 first `Delegate.messages` messages are those of that event, whenever the context port looks.
 """
 

@@ -41,11 +41,8 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     kept = need  # and what each ancestor keeps, in its own scope and in all above it
     exhausted: list[str] = []
     for record in reversed(ancestry):
-        budget = record.budget
         if record.kept is not NO_RESERVE and record is not ancestry[-1]:
             kept = add(kept, record.kept.total)
-        if budget.tokens is None and budget.micro_usd is None:
-            continue
         verdict = _fits_in(record, kept)
         if verdict == "never":
             return "never", (record.address,)

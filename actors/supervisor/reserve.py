@@ -5,6 +5,7 @@
     results   what that turn reads: the results of its delegations, and     it requests that turn
               the answers that tell it of a delegation in the background
     ends      the ends of its delegations in the background                 a request holds the end
+    summary   a summary of its conversation, as its last turn states it     its next turn states it again
 
 Rules
   - The parts are disjoint: each amount stands under one purpose, and their sum is kept.
@@ -21,12 +22,13 @@ from msgspec.structs import astuple, replace
 
 from callboard.actors.protocol.usage import NOTHING, Need
 
-Purpose: TypeAlias = Literal["turn", "results", "ends"]
+Purpose: TypeAlias = Literal["turn", "results", "ends", "summary"]
 
 LASTS: Final[Mapping[Purpose, Literal["turn", "given back"]]] = {
     "turn": "turn",
     "results": "turn",
     "ends": "given back",
+    "summary": "turn",
 }
 """The life of each purpose: up to the next turn of the agent, or until it is given back."""
 
@@ -49,6 +51,7 @@ class Reserve(msgspec.Struct, frozen=True, gc=False):
     turn: Need = NOTHING
     results: Need = NOTHING
     ends: Need = NOTHING
+    summary: Need = NOTHING
 
     @property
     def total(self) -> Need:

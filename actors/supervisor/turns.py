@@ -20,6 +20,7 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import BUDGETS, CAPACITY, MODEL, depth_of
+from callboard.actors.protocol.compaction_messages import SummaryRefused
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.messages import TurnRequested, TurnSettled
@@ -41,10 +42,11 @@ from callboard.actors.supervisor.line import (
     has_slot,
     is_waited_for,
     join,
+    leave,
     wait_for_budget,
     wake_along,
 )
-from callboard.actors.supervisor.reserve import NO_RESERVE
+from callboard.actors.supervisor.reserve import NO_RESERVE, add
 from callboard.actors.supervisor.reserving import at_new_turn
 from callboard.actors.supervisor.state import Record, Timer, Wish
 from callboard.actors.supervisor.telling import hear
@@ -65,9 +67,13 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         work.put_record(record)
     # An end that crossed the parent's last request is heard by this one, and only its part is kept by now.
     is_keeping = record.turn_children or record.ended.size or record.kept is not NO_RESERVE
+    is_keeping = is_keeping and not request.purpose  # the turn that was kept for is still to come
     if is_keeping and request.attempt == 1 and not record.profile.is_eager:
         ancestry = _with_kept(work, ancestry, at_new_turn(record, request))
         record = ancestry[-1]
+    if request.summary is not NOTHING:
+        record = ancestry[-1] = _with_summary(ancestry, request)
+        work.put_record(record)
     wish = Wish(request, work.seq)
     if request.is_unbounded and (work.state.scopes or budgets.is_limited(ancestry)):
         _refuse_unbounded(work, ancestry, request)
@@ -89,6 +95,15 @@ def _with_kept(work: UnitOfWork, ancestry: list[Record], record: Record) -> list
     work.put_record(record)
     wake_along(work, ancestry)
     return work.ancestry(record.address) or ancestry
+
+
+def _with_summary(ancestry: list[Record], request: TurnRequested) -> Record:
+    """Keep the need of a summary beside a turn, if both fit. Return the agent's record."""
+    record = ancestry[-1]
+    both = add(request.need, request.summary)
+    if not budgets.is_limited(ancestry) or budgets.fits(ancestry, both)[0] == "never":
+        return record  # the turn comes first
+    return replace(record, kept=record.kept.plus("summary", request.summary))
 
 
 def keep_turn(work: UnitOfWork, sender: str, settled: TurnSettled) -> None:
@@ -271,12 +286,22 @@ def _refuse(
 
     latches: the words with which the refusal may latch; empty if it does not. place, left: as of `latch`.
     """
+    if wanted.purpose:
+        _refuse_summary(work, work.record(ancestry[-1].address) or ancestry[-1], wanted, why)
+        return
     if wanted.otherwise == "answered":
         end_answered(work, ancestry[-1])
         return
     if latches:
         latch(work, ancestry[:-1], place, latches, left)
     end_agent(work, ancestry[-1].address, "budget", why)
+
+
+def _refuse_summary(work: UnitOfWork, record: Record, wanted: TurnRequested, why: str) -> None:
+    """Let an agent go on without a summary."""
+    if record.wanted is not None:
+        leave(work, record.address, record.wanted)
+    work.posts.append(Post(record.address, SummaryRefused(wanted.turn, why)))
 
 
 def settle(work: UnitOfWork, sender: str, settled: Settled, *, is_stated: bool) -> None:

@@ -13,11 +13,10 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
-from callboard.cli.form_filling import InputEnded, filled
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
-from callboard.cli.typing_ahead import TypingAhead
+from callboard.cli.typing_ahead import InputEnded, TypingAhead, filled
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Said
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.input_forms import Form, forms_of

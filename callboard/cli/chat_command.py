@@ -31,6 +31,7 @@ from callboard.replay.formats import duration
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
+from callboard.runtime.compaction import Compact
 from callboard.runtime.log.tree import Tree
 from callboard.runtime.programs.program import Program
 from callboard.runtime.runtime import Runtime
@@ -58,7 +59,8 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     agents is shown while the agent delegates. Ctrl-C during an ask leaves the session to `callboard resume`,
     Ctrl-D or /quit ends it, and /help lists the rest. A line that you type while agents work is a message to
     the host, which reads it in its next request; if the host can no longer read it, it is kept as the next
-    prompt, and the chat says so.
+    prompt, and the chat says so. Before the conversation fills the window of its model, it is shortened, as
+    with `Agent(compact=Compact())`.
 
     Through a pipe, each line is an ask and each result goes to stdout; with --json, one JSON object per line.
     The exit code is 1 if any ask had no result.
@@ -69,7 +71,7 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
       callboard chat survey:host --model claude-sonnet-5 --limit tokens=500k
       printf 'Which files are here?\\nHow large?\\n' | callboard chat survey:host
     """
-    found, own = choose_model(setting.equipped(load_agent(agent)), model)
+    found, own = choose_model(_compacted(setting.equipped(load_agent(agent))), model)
     runtime = setting.runtime(own)
     limits = parse_limits(setting.limits)
     with event_loop.runner() as runner:
@@ -98,6 +100,12 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
             runner.run(runtime.aclose())
     talk(f"look at it: callboard show {session.session_id}{log_flag()}")
     return 0 if is_interactive or conversation.is_ok else FAILED
+
+
+def _compacted(agent: Agent) -> Agent:
+    """Return a host whose conversation is shortened, by its own rules if it has some."""
+    is_own = agent.compact is not None or isinstance(agent, Program)
+    return agent if is_own else agent.with_compact(Compact())
 
 
 async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:

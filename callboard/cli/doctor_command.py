@@ -1,4 +1,7 @@
-"""`callboard doctor`: the facts about an installation and a log that a bug report needs."""
+"""`callboard doctor`: the facts about an installation and a log that a bug report needs.
+
+All environment variables that callboard reads by a name of its own.
+"""
 
 import os
 import platform
@@ -10,12 +13,12 @@ import time
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import click
 
 from callboard.actors.protocol.errors import CallboardError
-from callboard.cli.environment import VARIABLES
 from callboard.cli.errors import Failure
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit, emit_json, emit_lines, fields
@@ -25,6 +28,23 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite import file_lock
 from callboard.runtime.log.sqlite.owner import read_lock
+
+VARIABLES: Final = MappingProxyType(
+    {
+        "CALLBOARD_LOG": "the log file of commands without `--log`",
+        "CALLBOARD_KEY_FILE": "the file with the key of the log's digests",
+        "CALLBOARD_ENCRYPTION_KEY_FILE": "the file with the log's encryption key",
+        "CALLBOARD_UVLOOP": "`0` keeps `run_sync` and the command line from using uvloop",
+        "CALLBOARD_RUNS": "the number of runs of an exploration",
+        "CALLBOARD_SEED": "the seed of an exploration",
+        "CALLBOARD_JOBS": "the number of processes of `callboard explore`",
+        "CALLBOARD_SECONDS": "the longest time of an exploration by pytest, in seconds",
+        "CALLBOARD_SCHEDULER": "the scheduler of an exploration by pytest",
+        "CALLBOARD_CHECK_DETERMINISM": "any value lets an exploration make each run twice",
+    }
+)
+"""Variable -> its use. A test compares the names with those that the code reads."""
+
 
 _REMOTE: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs"}

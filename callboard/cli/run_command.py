@@ -11,7 +11,7 @@ from callboard.actors.protocol.client_messages import Resumed, SessionOpened, re
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, read_profile
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import (
     Setting,
@@ -30,9 +30,11 @@ from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
+from callboard.runtime.compaction import Compact
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 from callboard.runtime.models.fallback import Fallback, ModelChoice
+from callboard.runtime.programs.program import Program
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import OnDiverged
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
@@ -143,6 +145,7 @@ def resume(
     refuse_if(len(words) > 2, "write one session and its host: callboard resume [SESSION] MODULE:AGENT")
     found = setting.equipped(load_agent(words[-1]))
     name, past = _left(setting.log, words[0] if len(words) == 2 else "")
+    found = _as_in_chat(found, past)
     _refuse_if_unasked(name, past)
     if past.is_closed:
         outcome = outcome_of(name, *past.ended[past.last], None)
@@ -155,6 +158,15 @@ def resume(
     )
     work = _resumed(setting, own, name, agent, past, options)
     return finish(work, setting.log, as_json=as_json, is_quiet=quiet)
+
+
+def _as_in_chat(agent: Agent, past: RecordedSession) -> Agent:
+    """Return the host with the rules of compaction that `callboard chat` has given it, if it has none."""
+    profiles = [read_profile(bytes(raw)) for raw in past.in_force]
+    recorded = next((one.compact for one in profiles if one.name == agent.name), None)
+    if recorded is None or agent.compact is not None or isinstance(agent, Program):
+        return agent
+    return agent.with_compact(Compact.as_recorded(recorded))
 
 
 class _Options(NamedTuple):

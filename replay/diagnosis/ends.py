@@ -56,7 +56,12 @@ class CutAnswers:
         body = event.body
         if isinstance(body, DelegationEnded | AskEnded) and body.kind == "answered" and body.detail:
             agent = body.address if isinstance(body, DelegationEnded) else HOST
-            says = f"{agent} answered, but {body.detail}"
+            detail = body.detail
+            if isinstance(body, DelegationEnded) and body.value != NULL:  # a whole reply, and why it stopped
+                if detail != "max_tokens":
+                    return
+                detail = "its reply was cut at max_tokens"
+            says = f"{agent} answered, but {detail}"
             self._found.append(Finding("cut_answer", event.seq, agent, says))
 
     def findings(self) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ from pydantic_ai._utils import disable_threads
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import (
     DeferredToolRequests,
@@ -111,13 +111,17 @@ class Gate(Model):
             raise
         return self._said.response(reply, self.model_name)
 
-    @contextlib.asynccontextmanager
-    async def request_stream(self, *args: Any, **options: Any) -> Any:
+    def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> Any:
         """Refuse. Raises MisuseError."""
         raise MisuseError(
             "a brain does not stream: the program gets a reply whole; watch the session's own text instead"
         )
-        yield StreamedResponse  # the framework wants a generator
 
 
 _NOTHING: Final[Said] = {"role": "user", "content": [{"type": "text", "text": "(no prompt)"}]}

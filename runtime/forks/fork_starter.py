@@ -19,14 +19,13 @@ from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.forks.past_fork import PastFork
-from callboard.runtime.forks.starting import Forking, hold_open, play_back
+from callboard.runtime.forks.starting import Forking, PastFork, hold_open, play_back
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import Bound
+from callboard.runtime.sessions.budgeting import Bound
 from callboard.runtime.sessions.probing import Probed
 from callboard.runtime.sessions.resuming import (
     RecordedSession,

@@ -8,9 +8,8 @@ from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
 from callboard.runtime.agent import Agent
 from callboard.runtime.forks.starting import Forking, checked_effects, result_json
-from callboard.runtime.sessions.opening import Opening
-from callboard.runtime.sessions.session_files import FilesChoice
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.live_sessions import Opening
+from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice
 from callboard.runtime.sessions.starting import SessionStarter
 
 

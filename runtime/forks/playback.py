@@ -2,12 +2,16 @@
 
 `callboard.actors.session.playback` says what that is. This shell adds the board, the virtual clock, and the
 wait of the event loop for the next timer or input.
+
+A port of a fork: recorded answers come first, and the real port acts where none fits.
+
+The clock of a fork: it stands, is moved forward by recorded answers, and runs while real work goes on.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.events import Event, Post
@@ -26,10 +30,39 @@ from callboard.actors.session.playback import (
 )
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.recorded_answers import Reusable
-from callboard.runtime.forks.virtual_clock import VirtualClock
+from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
+
+
+class VirtualClock:
+    """A clock that begins at a given time. It never goes back.
+
+    start_ms: in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, start_ms: int) -> None:
+        self._ms = start_ms
+        self._since: float | None = None
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since 1970 UTC."""
+        return self._ms if self._since is None else self._ms + int(monotonic_ms() - self._since)
+
+    def move_to(self, at_ms: int) -> None:
+        """Move forward to a time, unless it is past."""
+        now = self.now_ms()
+        self._ms = max(now, at_ms)
+        if self._since is not None:
+            self._since = monotonic_ms()
+
+    def run(self, is_running: bool) -> None:
+        """Let the clock run in real time, or stand."""
+        if is_running == (self._since is not None):
+            return
+        self._ms = self.now_ms()
+        self._since = monotonic_ms() if is_running else None
 
 
 class Questions(Protocol):
@@ -229,3 +262,32 @@ class LivePlayback(TimerPort):
         if at is not None:
             left = max(1, at - self._clock.now_ms()) / 1_000
             self._alarm = asyncio.get_running_loop().call_later(left, self.schedule)
+
+
+class ReusingPort:
+    """A port behind the playback of a fork."""
+
+    def __init__(self, port: Port, playback: LivePlayback) -> None:
+        self._port = port
+        self._playback = playback
+
+    def start(self, request: Event) -> None:
+        """Hold the recorded answer to a request until its turn, or act on the request."""
+        self._playback.start(request)
+
+    def abort(self, request: Event) -> bool:
+        """Give up a request. Return False if it never started."""
+        return self._playback.abort(request)
+
+    def detach(self) -> None:
+        """Detach the real port. Requests that wait for their recorded answers stay open."""
+        self._port.detach()
+
+    @property
+    def running(self) -> "set[asyncio.Task[Any]]":
+        """Return the tasks of the real port."""
+        return self._port.running
+
+    async def aclose(self) -> None:
+        """Close the real port."""
+        await self._port.aclose()

@@ -1,27 +1,33 @@
-"""Forking: the wish for a fork, and the ports that play the recorded answers back."""
+"""The way into a fork.
+
+Forking: the wish for a fork, and the ports that play the recorded answers back.
+
+A fork whose process has ended: the next one goes on with its recorded answers, by what the log holds.
+"""
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, get_args
 
 from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.client_messages import Forked
+from callboard.actors.protocol.errors import MisuseError, SessionNotFound
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.checkpoints import checkpoint_named
-from callboard.actors.session.fork_plan import Place
+from callboard.actors.session.fork_plan import Place, planned_again
 from callboard.actors.session.playback import Playback
-from callboard.runtime.forks.playback import LivePlayback, Questions
-from callboard.runtime.forks.reusing_port import ReusingPort
-from callboard.runtime.forks.virtual_clock import VirtualClock
+from callboard.actors.session.port_gate import PortGate
+from callboard.runtime.forks.playback import LivePlayback, Questions, ReusingPort, VirtualClock
+from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.resuming import RecordedSession, read_session
 from callboard.runtime.sessions.session import Session
-from callboard.runtime.sessions.session_deps import Given
-from callboard.runtime.sessions.session_files import FilesChoice
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.session_deps import FilesChoice, Given, MemoryChoice
 
 _REUSED: Final = (MODEL, TOOLS, APPROVALS, SCHEMA, CONTEXT)
 
@@ -84,3 +90,34 @@ def result_json(value: object) -> Json:
     if isinstance(value, str) or (is_blocks and value):
         return check_json(json.dumps(value, ensure_ascii=False))
     return check_json(json.dumps(json.dumps(value, ensure_ascii=False), ensure_ascii=False))
+
+
+class PastFork(NamedTuple):
+    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer."""
+
+    playback: Playback
+    answered: frozenset[int]
+
+
+async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None:
+    """Return the playback of a recorded session; None if it is not a fork."""
+    found = next((event for event in reversed(recorded.events) if isinstance(event.body, Forked)), None)
+    if found is None:
+        return None
+    forked = found.body
+    assert isinstance(forked, Forked)
+    origin = recorded.events[: forked.at]
+    with suppress(SessionNotFound):  # it was deleted, apart from the events that the fork shares
+        origin = (await read_session(log, forked.origin)).events
+    playback = Playback(planned_again(origin, forked), forked.effects)
+    playback.note(recorded.events)
+    playback.note_own(recorded.events[found.seq :])
+    if recorded.is_closed:
+        playback.inputs.clear()
+    return PastFork(playback, _answered(recorded, playback))
+
+
+def _answered(recorded: RecordedSession, playback: Playback) -> frozenset[int]:
+    gate = PortGate()
+    gate.on_events(recorded.events)
+    return frozenset(seq for seq, one in gate.open.items() if playback.has_answer(one.event, gate))

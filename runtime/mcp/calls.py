@@ -25,8 +25,7 @@ from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import InputGiven
 from callboard.runtime.mcp.connection import Connection, NotConnected
 from callboard.runtime.mcp.content import Result, Unreadable, input_needed, params_of, read_result
-from callboard.runtime.mcp.foreign_json import shown
-from callboard.runtime.mcp.sending import Answer, Sending
+from callboard.runtime.mcp.foreign_json import Answer, Sending, shown
 from callboard.runtime.mcp.specs import listed, same_schema
 from callboard.runtime.mcp.wire import error_of
 from callboard.runtime.tools.context import ToolContext

@@ -19,10 +19,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from callboard.runtime.mcp.content import refuse_request
-from callboard.runtime.mcp.credentials import Credentials
+from callboard.runtime.mcp.foreign_json import CURRENT, Answer, Sending
 from callboard.runtime.mcp.http import http_server, sse_server
-from callboard.runtime.mcp.options import ServerOptions
-from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
+from callboard.runtime.mcp.options import Credentials, ServerOptions
 from callboard.runtime.mcp.specs import ToolLists
 from callboard.runtime.mcp.stdio import ServerOutput, child_process
 from callboard.runtime.mcp.wire import Wire

@@ -22,8 +22,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from callboard.runtime.mcp.foreign_json import parsed, shown
-from callboard.runtime.mcp.sending import CURRENT, Sending
+from callboard.runtime.mcp.foreign_json import CURRENT, Sending, parsed, shown
 from callboard.runtime.mcp.wire import Message, Wire, error_of, same_id
 from callboard.runtime.models.watched import unpacked
 

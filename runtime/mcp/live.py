@@ -13,8 +13,7 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.mcp.calls import Caller, Place
 from callboard.runtime.mcp.connection import Connection, NotConnected
-from callboard.runtime.mcp.credentials import Credentials
-from callboard.runtime.mcp.options import ServerOptions
+from callboard.runtime.mcp.options import Credentials, ServerOptions
 from callboard.runtime.mcp.specs import again, logger, specs_now, specs_of
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import describe

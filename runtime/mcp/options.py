@@ -1,10 +1,13 @@
-"""The parameters of an MCP server among the tools of an agent."""
+"""The parameters of an MCP server among the tools of an agent.
+
+The headers and variables of one connection: given with the server, or made of the deps of its session.
+"""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from callboard.actors.protocol.bundles import UNTRUSTED
@@ -12,8 +15,53 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import Approval
 from callboard.actors.protocol.prompts import RESERVED
-from callboard.runtime.mcp.credentials import Credentials, ValuesOf, copied, fixed, values_of
 from callboard.runtime.tools.sources import ToolSource
+
+Values: TypeAlias = Mapping[str, str]
+ValuesOf: TypeAlias = Values | Callable[[Any], Values]
+"""Values by name, or a function of `deps` that returns them."""
+
+_SECRET_CHARS_MIN: Final = 8  # shorter values, such as "1" or "debug", stand in too many texts
+
+
+class Credentials(NamedTuple):
+    """The headers and environment variables of one connection."""
+
+    headers: Values
+    env: Values
+
+    def secrets(self) -> dict[str, str]:
+        """Return the values that are never written, by name."""
+        values: dict[str, str] = {}
+        for name, value in (*self.headers.items(), *self.env.items()):
+            secret = value.split(" ", 1)[-1]  # of "Bearer ..." the token
+            if len(secret) >= _SECRET_CHARS_MIN:
+                values[name] = secret
+        return values
+
+
+def copied(what: str, given: ValuesOf | None) -> ValuesOf:
+    """Return a copy of the given values, or their function. Raises InvalidAgent."""
+    return given if callable(given) else _checked(what, given or {})
+
+
+def values_of(what: str, given: ValuesOf, deps: object) -> Values:
+    """Return the values for a session with these deps. Raises InvalidAgent, and what the function raises."""
+    return _checked(what, given(deps)) if callable(given) else given
+
+
+def fixed(given: ValuesOf) -> Values:
+    """Return the values that need no deps."""
+    return {} if callable(given) else given
+
+
+def _checked(what: str, values: object) -> Values:
+    if not isinstance(values, Mapping):
+        raise InvalidAgent(f"MCP server: {what} is a dict of texts, or a function of deps that returns one")
+    if bad := next((name for pair in values.items() for name in pair if not isinstance(name, str)), None):
+        raise InvalidAgent(f"MCP server: {what} is a dict of texts, not of {type(bad).__name__}")
+    return dict(values)
+
 
 if TYPE_CHECKING:
     import httpx2

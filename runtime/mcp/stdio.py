@@ -20,8 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client import stdio as sdk
 from mcp.shared.message import SessionMessage
 
-from callboard.runtime.mcp.foreign_json import parsed
-from callboard.runtime.mcp.sending import CURRENT
+from callboard.runtime.mcp.foreign_json import CURRENT, parsed
 from callboard.runtime.mcp.wire import Wire
 from callboard.runtime.sanitize import clean_text
 

@@ -36,8 +36,7 @@ from typing import Any, Final
 import mcp.types as types
 import msgspec
 
-from callboard.runtime.mcp.foreign_json import parsed, shown
-from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
+from callboard.runtime.mcp.foreign_json import CURRENT, Answer, Sending, parsed, shown
 from callboard.runtime.mcp.specs import ToolLists
 from callboard.runtime.sanitize import clean_text, to_json
 

@@ -231,6 +231,7 @@ class ScriptedModel:
     address goes first; or a function of the request. name: the model's name in the log.
     max_tokens, prices: as for a real model, for budgets.
     usage: the tokens of each reply without its own usage; None counts one token in and one out.
+    context_tokens: the tokens of its window, 0 for an unknown one.
 
     >>> model = ScriptedModel(["Hello."], name="greeter")
     >>> model.spec.name
@@ -245,8 +246,9 @@ class ScriptedModel:
         max_tokens: int = 1_024,
         prices: Prices | None = None,
         usage: Usage | None = None,
+        context_tokens: int = 0,
     ) -> None:
-        self.spec = ModelSpec(name, max_tokens, prices=prices)
+        self.spec = ModelSpec(name, max_tokens, prices=prices, context_tokens=context_tokens)
         self._usage = usage or _NOMINAL
         self._problems: list[str] = []
         if isinstance(script, Mapping):

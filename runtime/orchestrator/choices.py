@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.orchestrator.analysis import has_word
+from callboard.runtime.orchestrator.analysis import Specialist, has_word
 from callboard.runtime.orchestrator.contracts import (
     Conflict,
     Finding,
@@ -15,7 +15,6 @@ from callboard.runtime.orchestrator.contracts import (
     QueryIntent,
     ToolUse,
 )
-from callboard.runtime.orchestrator.specialists import Specialist
 
 _Key: TypeAlias = tuple[str, str, str]
 _CELL_FIELDS: Final = ("table", "row", "column", "value")

@@ -3,16 +3,19 @@
     question -> QueryIntent -> SpecialistContext -> SpecialistResult -> OrchestratorResult
 
 `SpecialistContext` is the input contract of every specialist, and `SpecialistResult` its report.
+
+The run of a policy: an async function that drives a specialist without a model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.errors import CallFailed, MisuseError
 from callboard.actors.protocol.usage import Usage
+from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import OutputType, output_type
 
@@ -195,3 +198,38 @@ def returned(who: str, value: object, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise MisuseError(f"{who} returned {value!r:.80}; it returns a value of {kind.__name__}")
     return value
+
+
+class PolicyRun:
+    """The tool calls that a policy makes, and the result that names them.
+
+    ctx, context: as the policy gets them. calls: those made so far.
+    """
+
+    def __init__(self, ctx: ProgramContext, context: SpecialistContext) -> None:
+        self.ctx, self.context = ctx, context
+        self.calls: list[ToolUse] = []
+
+    async def call(self, tool: str, **arguments: object) -> Any:
+        """Call a tool of the specialist, and return its result; None if the call fails."""
+        self.calls.append(ToolUse(tool, dict(arguments)))
+        try:
+            return await self.ctx.call(tool, **arguments)
+        except CallFailed:
+            return None
+
+    def answer(
+        self, content: str, sources: Iterable[str], confidence: float, data: Mapping[str, Any] | None = None
+    ) -> SpecialistResult:
+        """Return an answer. sources: the places that prove it, without repetitions.
+
+        confidence: from 0 to 1. data: as of `SpecialistResult`.
+        """
+        places = tuple(dict.fromkeys(sources))
+        return SpecialistResult(
+            True, content, places, tuple(self.calls), dict(data or {}), confidence=confidence
+        )
+
+    def refuse(self, why: str) -> SpecialistResult:
+        """Return a result without an answer. why: the reason, which the orchestrator passes on."""
+        return SpecialistResult(False, tool_calls=tuple(self.calls), error=why)

@@ -16,7 +16,13 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.usage import Usage, plus
-from callboard.runtime.orchestrator.analysis import ModelAnalyzer, QueryAnalyzer, intent_of
+from callboard.runtime.orchestrator.analysis import (
+    ModelAnalyzer,
+    QueryAnalyzer,
+    Registry,
+    Specialist,
+    intent_of,
+)
 from callboard.runtime.orchestrator.choices import Aggregator, Router, open_questions
 from callboard.runtime.orchestrator.contracts import (
     Exchange,
@@ -29,7 +35,6 @@ from callboard.runtime.orchestrator.contracts import (
     SpecialistResult,
     returned,
 )
-from callboard.runtime.orchestrator.specialists import Registry, Specialist
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.program import Program

@@ -10,8 +10,7 @@ import msgspec
 
 from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.outputs.tool_output import Encoding
-from callboard.runtime.outputs.toon import toon
-from callboard.runtime.outputs.values import JsonValue, Plain
+from callboard.runtime.outputs.toon import JsonValue, Plain, toon
 
 Named: TypeAlias = Literal["json", "yaml", "xml", "toon"]
 AUTO: Final[tuple[Named, ...]] = ("json", "toon", "yaml")

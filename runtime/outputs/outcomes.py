@@ -26,7 +26,7 @@ from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.foreign_values import note_of, taken
 from callboard.runtime.outputs.rendering import Shown, rendered
 from callboard.runtime.outputs.tool_output import DEFAULT_RULES, OutputError, OutputRules, ToolOutput
-from callboard.runtime.outputs.values import JsonValue, read_json
+from callboard.runtime.outputs.toon import JsonValue, read_json
 from callboard.runtime.sanitize import MAX_BYTES, clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -39,9 +39,9 @@ from callboard.runtime.tools.output import (
     cut,
     failed,
     returned,
+    trace_of,
     unfinished,
 )
-from callboard.runtime.tools.traces import trace_of
 
 METADATA_BYTES_MAX: Final = 100_000
 """Bytes of JSON that the metadata of one call may have."""

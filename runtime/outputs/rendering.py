@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.outputs.encodings import compact_json, encoded
 from callboard.runtime.outputs.tool_output import Encoding, OutputError, ResponseFormat
-from callboard.runtime.outputs.values import JsonValue, is_plain, kind_of
+from callboard.runtime.outputs.toon import JsonValue, is_plain, kind_of
 
 SUMMARY_CHARS_MAX: Final = 4_000
 """Characters of a summary or observation that the model reads."""

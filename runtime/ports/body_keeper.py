@@ -2,6 +2,8 @@
 
 A body is kept as its difference to the one before it of the same agent. So the last ones are held in memory;
 a process that resumes a session reads them from its log.
+
+A warning for each model of which the counts of tokens cannot be right.
 """
 
 import asyncio
@@ -10,6 +12,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.input_bound import is_doubted
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.immutable import Json
@@ -75,3 +79,25 @@ class BodyKeeper:
         """Let go of the body of a sub-agent that ended; that of the host begins its next ask's."""
         if address != HOST:
             self._last.pop(address, None)
+
+
+class CountWatch:
+    """Looks at the counts of the models of one runtime, and warns once of each model."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def look(self, state: object, reply: ModelReplied) -> None:
+        """Warn of an answer whose count its agent will not believe. state: of the agent that asked."""
+        if not isinstance(state, AgentState) or reply.status != "ok" or not is_doubted(state, reply.usage):
+            return
+        name = state.model.name
+        if name in self._told:
+            return
+        self._told.add(name)
+        logger.warning(
+            "model %r reports a count of tokens that its prompt cannot have (%s): it is charged, and further "
+            "calls are bounded by the bytes of the conversation instead",
+            name,
+            reply.usage,
+        )

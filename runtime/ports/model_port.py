@@ -26,8 +26,7 @@ from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.finishes import LiveAnswer
 from callboard.runtime.models.protocol import DivergedAnswer, KeepsRuns, Model, ModelAnswer, OnText
-from callboard.runtime.ports.body_keeper import BodyKeeper
-from callboard.runtime.ports.count_watch import CountWatch
+from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of

@@ -1,4 +1,14 @@
-"""The tools port: a posted call becomes one run of a tool and one answer."""
+"""The tools port: a posted call becomes one run of a tool and one answer.
+
+The calls whose results this process may still give again, for reasons that no log shows.
+
+    other deps       a result may depend on the object that its tool was given
+    left threads     a tool with an effect that was given up may take it at any time, until its thread ends
+
+Each answer that is given again is in the log, so that a replay needs none of this.
+
+The telemetry of a tool call as the tools port completes it: the call, its times, and the cache.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,12 +22,11 @@ from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
+from callboard.actors.protocol.telemetry import CacheUse, Telemetry
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.cached_results import repeated
 from callboard.runtime.files.call_files import NO_FILES
-from callboard.runtime.ports.freshness import Freshness
 from callboard.runtime.ports.tasks import Tasks
-from callboard.runtime.ports.tool_telemetry import completed, of_hit
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
@@ -26,6 +35,71 @@ from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed
 from callboard.runtime.tools.shared_state import StateAccess
+
+
+class Freshness:
+    """The first call whose result may be given again, for each call that asks for one."""
+
+    def __init__(self) -> None:
+        self._deps: object = None
+        self._deps_since = 0
+        self._left: list[Callable[[], bool]] = []
+        self._left_since = 0
+
+    def add(self, goes_on: Callable[[], bool]) -> None:
+        """Add a function with an effect that runs behind its answer. goes_on: False once it has ended."""
+        self._left.append(goes_on)
+
+    def since(self, request: Event, deps: object) -> int:
+        """Return the seq of the first call whose result may answer this request. deps: as of now."""
+        call = request.body
+        assert isinstance(call, CallTool)
+        if deps is not self._deps:
+            self._deps, self._deps_since = deps, request.seq
+        if self._left:
+            # One that has ended since took its effect after results that were read before now.
+            self._left = [goes_on for goes_on in self._left if goes_on()]
+            self._left_since = request.seq
+        over_writes = call.cache is not None and call.cache.over_writes
+        return self._deps_since if over_writes else max(self._deps_since, self._left_since)
+
+
+_NONE = Telemetry()
+
+
+def completed(
+    measured: Telemetry | None, board: Board, request: Event, version: str, *, is_hit: bool = False
+) -> Telemetry | None:
+    """Return the telemetry of a call for its answer; None for a plain tool without a cache.
+
+    measured: by the tool. version: of the tool. is_hit: True if a result is given again.
+    """
+    call = request.body
+    assert isinstance(call, CallTool)
+    if measured is None and call.cache is None:
+        return None
+    return replace(
+        measured or _NONE,
+        tool=call.tool,
+        version=version,
+        execution=f"{board.session_id}#{request.seq}",
+        at_ms=request.at,
+        latency_ms=max(0, board.now_ms - request.at),
+        cache=_cache_use(call, is_hit=is_hit),
+        cache_key=call.cache.key if call.cache else "",
+    )
+
+
+def _cache_use(call: CallTool, *, is_hit: bool) -> CacheUse:
+    if call.cache is None:
+        return ""
+    return "hit" if is_hit else "miss"
+
+
+def of_hit(origin: Telemetry | None) -> Telemetry | None:
+    """Return the figures of a call whose tool did not run: the size of the result that it repeats."""
+    return origin and Telemetry(tokens_out_estimated=origin.tokens_out_estimated)
+
 
 _CUT: Final = ("cancelled", "interrupted")
 _NO_ACCESS: Final = StateAccess()

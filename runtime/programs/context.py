@@ -279,7 +279,9 @@ class ProgramContext:
             return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
         if prompt is not None:
             raise MisuseError("ask_model: give a prompt or messages, not both")
-        request = whole_request(messages, tools, system, settings, max_tokens, force_tool)
+        request = whole_request(
+            messages, tools, system, settings, max_tokens, force_tool, self._run.requests.has
+        )
         answer = await self._ask(ASK_MODEL, {**self._run.requests.arguments(request), **wish}, request)
         if answer.reply is None or answer.is_error:
             return delegated_value("the question to the model", kind, answer)

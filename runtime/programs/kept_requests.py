@@ -50,6 +50,10 @@ class KeptRequests:
         self._heads: dict[Head, str] = {}
         self._new: dict[str, Written] = {}
 
+    def has(self, message: bytes) -> bool:
+        """Return True if a request of this run has this message, which was checked then."""
+        return message in self._places
+
     def arguments(self, request: Written) -> dict[str, object]:
         """Return a request as the arguments of its question."""
         wish: dict[str, object] = {"messages": self._items([bytes(said) for said in request.messages])}

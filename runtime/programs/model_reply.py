@@ -1,8 +1,9 @@
 """The reply of a model to a question that carries its whole request, and the check of such a request."""
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -64,13 +65,17 @@ def whole_request(
     settings: Mapping[str, object] | None,
     max_tokens: int | None,
     force_tool: str,
+    is_known: Callable[[bytes], bool] = lambda message: False,
 ) -> Written:
-    """Check a whole request and encode its parts. Raises InvalidPrompt with the place and the correction."""
+    """Check a whole request and encode its parts. Raises InvalidPrompt with the place and the correction.
+
+    is_known: returns True for a message that was checked before.
+    """
     if not messages or isinstance(messages, str | Mapping):
         raise InvalidPrompt("messages: give at least one, each a dict with `role` and `content`")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise InvalidPrompt(f"max_tokens={max_tokens!r:.40}: give the most tokens of the reply, at least 1")
-    found = tuple(_message(place, one) for place, one in enumerate(messages))
+    found = tuple(_message(place, one, is_known) for place, one in enumerate(messages))
     offered = _tools(tools)
     if force_tool and force_tool not in [tool["name"] for tool in tools]:
         raise InvalidPrompt(f"force_tool={force_tool!r:.80}: no tool of the request has this name")
@@ -86,7 +91,7 @@ def whole_request(
     )
 
 
-def _message(place: int, said: object) -> Json:
+def _message(place: int, said: object, is_known: Callable[[bytes], bool]) -> Json:
     if not isinstance(said, Mapping) or said.get("role") not in _ROLES or set(said) != {"role", "content"}:
         raise InvalidPrompt(
             f"messages[{place}] is {said!r:.80}: give a dict with `role` (user or assistant) and `content`, "
@@ -96,6 +101,10 @@ def _message(place: int, said: object) -> Json:
         raise InvalidPrompt(f"messages[{place}] has no content: give a text or a list of blocks")
     # In this order, so that equal messages have equal bytes.
     ordered = {"role": said["role"], "content": said["content"]}
+    # A conversation is given whole each time, and to check a message takes ten times as long as to encode it.
+    with contextlib.suppress(TypeError, ValueError, RecursionError):  # which the check says better
+        if is_known(data := msgspec.json.encode(ordered)):
+            return Json(data)
     return to_json(ordered, max_depth=MESSAGE_DEPTH_MAX, what=f"messages[{place}]")
 
 

@@ -26,7 +26,7 @@ from callboard.actors.protocol.errors import InvalidSchema
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.engine import Engine, TooMuch, failed
-from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
+from callboard.runtime.schemas.json_text import START_S, WORKERS_MAX
 from callboard.runtime.schemas.validators import Validators
 from callboard.runtime.schemas.worker import ANSWERS, FRAME_BYTES_MAX, HELLO, LENGTH, message_frame
 

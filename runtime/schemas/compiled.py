@@ -10,7 +10,7 @@ from typing import Final
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ReferencingError, RegexOptions
 
-from callboard.runtime.schemas.limits import INLINE_PATTERN_BYTES
+from callboard.runtime.schemas.json_text import INLINE_PATTERN_BYTES
 
 # Regular expressions that take time linear in the text: neither look-around nor back-references.
 _LINEAR: Final = RegexOptions(size_limit=INLINE_PATTERN_BYTES, dfa_size_limit=5 * INLINE_PATTERN_BYTES)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas import limits
+from callboard.runtime.schemas import json_text
 from callboard.runtime.schemas.json_text import TooDeep, Unreadable, is_deeper, parse, problem, show
-from callboard.runtime.schemas.step_budget import has_large_numbers, is_cheap, steps_per_value
-from callboard.runtime.schemas.subschema_index import index_of
+from callboard.runtime.schemas.subschema_index import has_large_numbers, index_of, is_cheap, steps_per_value
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
@@ -58,14 +57,14 @@ def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
     is_bounded: raise TooMuch instead of work that may take too long on the event loop.
     """
     _refuse_by_length(len(text))
-    if is_bounded and len(text) > limits.INLINE_SCHEMA_BYTES:
+    if is_bounded and len(text) > json_text.INLINE_SCHEMA_BYTES:
         raise TooMuch
     schema = _object(text)
     index = index_of(schema)
     steps = None if index.problems else steps_per_value(index)
     if index.problems:
         raise Refused(*index.problems)
-    if is_bounded and len(index.patterns) > limits.INLINE_PATTERNS:
+    if is_bounded and len(index.patterns) > json_text.INLINE_PATTERNS:
         raise TooMuch
     from callboard.runtime.schemas.compiled import Unfit, compile_schema  # imported when first used
 
@@ -84,8 +83,8 @@ def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
 
 def _refuse_by_length(length: int) -> None:
     """Refuse a text before anything is parsed, or copied."""
-    if length > limits.SCHEMA_BYTES_MAX:
-        most = f"at most {limits.SCHEMA_BYTES_MAX:,} are allowed"
+    if length > json_text.SCHEMA_BYTES_MAX:
+        most = f"at most {json_text.SCHEMA_BYTES_MAX:,} are allowed"
         raise Refused(problem("", f"has {length:,} bytes, {most}: simplify it"))
 
 
@@ -99,8 +98,8 @@ def _object(text: bytes) -> dict[str, object]:
         if isinstance(schema, bool):
             what = f"must be a JSON object, not {show(schema)}: write {{}} to accept any value"
         raise Refused(problem("", what))
-    if is_deeper(text, schema, limits.SCHEMA_DEPTH_MAX):
-        why = f"nests more than {limits.SCHEMA_DEPTH_MAX} levels deep: move inner schemas into $defs"
+    if is_deeper(text, schema, json_text.SCHEMA_DEPTH_MAX):
+        why = f"nests more than {json_text.SCHEMA_DEPTH_MAX} levels deep: move inner schemas into $defs"
         raise Refused(problem("", why))
     return schema
 
@@ -139,14 +138,18 @@ class Engine:
 
     def _answer(self, request: CheckSchema) -> SchemaChecked:
         _refuse_by_length(_length(request.schema))
-        if request.task != "accept" and (length := _length(request.value)) > limits.VALUE_BYTES_MAX:
-            raise _Failed(f"the value has {length:,} bytes, at most {limits.VALUE_BYTES_MAX:,} are allowed")
+        if request.task != "accept" and (length := _length(request.value)) > json_text.VALUE_BYTES_MAX:
+            raise _Failed(
+                f"the value has {length:,} bytes, at most {json_text.VALUE_BYTES_MAX:,} are allowed"
+            )
         accepted = self._accepted(bytes(request.schema))
         problems = () if request.task == "accept" else self._report(accepted, bytes(request.value))
         return SchemaChecked(request.check, "invalid" if problems else "ok", problems)
 
     def _report(self, accepted: Accepted, text: bytes) -> tuple[SchemaProblem, ...]:
-        if self._is_bounded and (len(text) > limits.INLINE_VALUE_BYTES or not is_cheap(accepted.steps, text)):
+        if self._is_bounded and (
+            len(text) > json_text.INLINE_VALUE_BYTES or not is_cheap(accepted.steps, text)
+        ):
             raise TooMuch
         try:
             value = parse(text)
@@ -154,8 +157,8 @@ class Engine:
             raise _Failed(f"the value {error}") from None
         except Unreadable as error:
             return (problem("", str(error)),)
-        if is_deeper(text, value, limits.VALUE_DEPTH_MAX):
-            raise _Failed(f"the value nests more than {limits.VALUE_DEPTH_MAX} levels deep")
+        if is_deeper(text, value, json_text.VALUE_DEPTH_MAX):
+            raise _Failed(f"the value nests more than {json_text.VALUE_DEPTH_MAX} levels deep")
         if accepted.validator.is_valid(value):
             return ()
         if self._is_bounded:
@@ -183,7 +186,7 @@ class Engine:
         """Keep what was decided of a schema; forget what was not asked for longest."""
         self._entries[text] = entry
         self._bytes += len(text)
-        while len(self._entries) > limits.CACHED_SCHEMAS or self._bytes > limits.CACHED_BYTES:
+        while len(self._entries) > json_text.CACHED_SCHEMAS or self._bytes > json_text.CACHED_BYTES:
             self._bytes -= len(self._entries.popitem(last=False)[0])
 
 

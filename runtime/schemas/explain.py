@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 from jsonschema.exceptions import ValidationError
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.json_text import count, listing, names, pointer, problem, show
-from callboard.runtime.schemas.limits import PROBLEMS_MAX
+from callboard.runtime.schemas.json_text import PROBLEMS_MAX, count, listing, names, pointer, problem, show
 
 Path: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = tuple[Path, str]

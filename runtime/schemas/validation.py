@@ -13,8 +13,7 @@ from referencing import Registry
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.compiled import Unfit, compile_keyword
 from callboard.runtime.schemas.explain import bounded, problems_of
-from callboard.runtime.schemas.json_text import canonical, names, pointer, problem
-from callboard.runtime.schemas.limits import ERRORS_READ_MAX
+from callboard.runtime.schemas.json_text import ERRORS_READ_MAX, canonical, names, pointer, problem
 from callboard.runtime.schemas.subschema_index import PLACES, Place
 
 Errors: TypeAlias = Iterator[ValidationError]

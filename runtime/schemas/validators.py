@@ -15,9 +15,9 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.engine import Accepted, Refused, TooMuch, accept
-from callboard.runtime.schemas.limits import PROBLEMS_MAX, TEXT_CHARS_MAX
+from callboard.runtime.schemas.json_text import PROBLEMS_MAX, TEXT_CHARS_MAX
 from callboard.runtime.schemas.output_types import OutputType
-from callboard.runtime.schemas.step_budget import is_cheap
+from callboard.runtime.schemas.subschema_index import is_cheap
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools.threads import Job, Threads
 

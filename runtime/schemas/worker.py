@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import limits
+from callboard.runtime.schemas import json_text
 from callboard.runtime.schemas.engine import Engine
 
 LENGTH: Final = struct.Struct(">I")
@@ -47,8 +47,8 @@ def message_frame(message: CheckSchema | SchemaChecked) -> bytes:
 def main() -> None:
     """Serve until stdin ends, on a thread whose stack is deep enough for the deepest check."""
     _bound_resources()
-    sys.setrecursionlimit(limits.RECURSION_MAX)
-    threading.stack_size(limits.WORKER_STACK)
+    sys.setrecursionlimit(json_text.RECURSION_MAX)
+    threading.stack_size(json_text.WORKER_STACK)
     thread = threading.Thread(target=_serve, daemon=True)
     thread.start()
     thread.join()
@@ -93,4 +93,4 @@ def _bound_resources() -> None:
         import resource  # Windows has no such module
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (limits.WORKER_MEMORY, limits.WORKER_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (json_text.WORKER_MEMORY, json_text.WORKER_MEMORY))

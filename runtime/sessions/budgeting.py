@@ -1,24 +1,49 @@
-"""Budgets above sessions, as a runtime binds its sessions by them when these begin and resume."""
+"""Budgets above sessions, as a runtime binds its sessions by them when these begin and resume.
+
+The books of one session about budgets above it, and about its usage, as its process has them.
+"""
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import BUDGETS
 from callboard.actors.protocol.client_messages import Forked, SessionOpened
 from callboard.actors.protocol.errors import MissingBudgets, MisuseError
+from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import BudgetKeys, open_in
 from callboard.actors.session.budget_limits import pattern_of, scopes_of
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.clock import now_ms
-from callboard.runtime.ports.budget_port import BudgetPort
+from callboard.runtime.ports.capacity_port import BudgetPort
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import Bound
 from callboard.runtime.sessions.resuming import RecordedSession
 from callboard.runtime.sessions.session_deps import labels_of
 from callboard.runtime.sessions.usage import keep_usage
+
+
+class Bound(NamedTuple):
+    """The scopes that bind a session, and the reservations that its log holds open.
+
+    keys: None for a session that no budget binds, or ever did. usage: the calls of its log that are not
+    settled; None before it begins.
+    """
+
+    scopes: tuple[str, ...] = ()
+    keys: BudgetKeys | None = None
+    usage: UsageBooks | None = None
+
+    def know(self, events: Sequence[Event]) -> None:
+        """Take in events that a store has, and that change no amount: those with which a fork begins."""
+        for books in (self.keys, self.usage):
+            if books is not None:
+                books.take(events)
+
+
+UNBOUND: Final = Bound()
 
 
 class Budgeting:

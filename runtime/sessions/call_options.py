@@ -5,8 +5,7 @@ from typing import Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.limits import Limits
-from callboard.runtime.sessions.session_files import FilesChoice
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice
 
 Deps = TypeVar("Deps")
 

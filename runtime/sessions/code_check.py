@@ -13,7 +13,7 @@ from typing import NamedTuple
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.session.port_gate import PortGate
-from callboard.runtime.forks.past_fork import past_fork
+from callboard.runtime.forks.starting import past_fork
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.programs.checking import programs_of
 from callboard.runtime.programs.session_check import check_programs, diverged, finder, overdue

@@ -1,14 +1,19 @@
-"""The Pykka actor around a decider, and the part of the board that it uses."""
+"""The Pykka actor around a decider, and the part of the board that it uses.
+
+The redaction of posts that come from outside of the deciders.
+"""
 
 import logging
 from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
 
-from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.addresses import PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.session.core import SessionCore
+from callboard.actors.session.core import PostGroup, SessionCore
 from callboard.runtime.scheduling.loop_actor import LoopActor
 from callboard.runtime.scheduling.run_queue import LeanInbox
+from callboard.runtime.secrets.registry import Secrets
 
 logger = logging.getLogger("callboard.board")
 
@@ -89,3 +94,17 @@ class DeciderActor(LoopActor):
     def on_crash(self, error: BaseException) -> None:
         """Fail the session: the actor has ended unasked, so its state can no longer be trusted."""
         self.board.fail(error)
+
+
+def admitted_groups(secrets: Secrets, submitted: list[PostGroup]) -> list[PostGroup]:
+    """Redact the submitted posts of ports and clients."""
+    # Deciders only repeat text that was redacted when a port or client submitted it.
+    foreign = [post for sender, _, posts in submitted if sender in PORTS for post in posts]
+    admitted = secrets.admit(foreign)
+    if admitted is foreign:  # no secret was found, as nearly always
+        return submitted
+    rest = iter(admitted)
+    return [
+        (sender, cause, tuple(islice(rest, len(posts))) if sender in PORTS else posts)
+        for sender, cause, posts in submitted
+    ]

@@ -35,13 +35,18 @@ from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_format, check_rules, event_of
-from callboard.runtime.sessions.agent_diff import differences
-from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
+from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, differences, refuse_changes
 from callboard.runtime.sessions.detaching import OnDiverged, seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
-from callboard.runtime.sessions.session_deps import Given, labels_of, refuse_without_deps
-from callboard.runtime.sessions.session_files import FilesChoice, files_of, refuse_without_files
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.session_deps import (
+    FilesChoice,
+    Given,
+    MemoryChoice,
+    files_of,
+    labels_of,
+    refuse_without_deps,
+    refuse_without_files,
+)
 from callboard.runtime.sessions.session_types import SessionTypes
 
 PAGE: Final = 2_000

@@ -36,8 +36,8 @@ from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.runtime.sessions.stream_choice import choice_of
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
+from callboard.runtime.sessions.stream_reader import choice_of
 from callboard.runtime.sessions.streaming import SessionStream, check_after
 
 if TYPE_CHECKING:

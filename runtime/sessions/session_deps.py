@@ -2,21 +2,96 @@
 
 The log has the name of the type of deps, and the name and prefixes of files, so that a session is not resumed
 without them. It never has the objects.
+
+The files of a session: where they come from, and the refusal to go on without them.
+
+The long-term memory of a session: where it comes from.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import SessionOpened
-from callboard.actors.protocol.errors import MissingDeps
+from callboard.actors.protocol.errors import MissingDeps, MissingFiles, MisuseError
+from callboard.actors.protocol.file_area import FileArea
 from callboard.runtime.files.files import Files
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
 from callboard.runtime.memory.access import Memory
-from callboard.runtime.sessions.session_files import FilesChoice
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.memory.sqlite import SQLiteMemory
+
+FilesMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Files | None]
+FilesChoice: TypeAlias = Files | str | Path | FilesMaker | None
+"""Files, a folder that may be read, or a function of a session's id, tags and metadata that returns files."""
+
+
+def checked_files(given: FilesChoice) -> Files | FilesMaker | None:
+    """Return files for a folder, and anything else as it is. Raises MisuseError for another object."""
+    if isinstance(given, str | Path):
+        return Files(given)
+    if given is not None and not isinstance(given, Files) and not callable(given):
+        raise MisuseError(
+            f"files={given!r:.100}: use Files(folder), a folder, or a function that returns Files"
+        )
+    return given
+
+
+def files_of(given: FilesChoice, session_id: str, tags: Sequence[str], metadata: object) -> Files | None:
+    """Return the files of a session. Raises MisuseError if a function returns anything else."""
+    given = checked_files(given)
+    if given is None or isinstance(given, Files):
+        return given
+    made = given(session_id, tuple(tags), metadata)
+    if made is not None and not isinstance(made, Files):
+        raise MisuseError(
+            f"the function files= returned {made!r:.100} for session {session_id}, which is not a Files"
+        )
+    return made
+
+
+def refuse_without_files(session_id: str, recorded: FileArea | None, now: Files | None) -> None:
+    """Refuse to go on with a session that had other files, or files at all. Raises MissingFiles."""
+    if recorded is None or (now is not None and now.area.name == recorded.name):
+        return
+    found = f"the files given are named {now.area.name!r}" if now else "no files are given"
+    raise MissingFiles(
+        f"session {session_id} has files named {recorded.name!r}, and {found}: pass "
+        f"Runtime(files=Files(folder, name={recorded.name!r})), `resume(..., files=...)`, or "
+        "`callboard resume --files FOLDER`"
+    )
+
+
+MemoryMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Memory | None]
+MemoryChoice: TypeAlias = Memory | str | Path | MemoryMaker | None
+"""A memory, the path of its file, or a function of a session's id, tags and metadata that returns one."""
+
+
+def checked_memory(given: MemoryChoice) -> Memory | MemoryMaker | None:
+    """Return a memory for a path, and anything else as it is. Raises MisuseError for another object."""
+    if isinstance(given, str | Path):
+        return SQLiteMemory(given)
+    if given is None or isinstance(given, Memory) or callable(given):
+        return given
+    raise MisuseError(
+        f"memory={given!r:.100}: use a path, an object with remember, recall and forget, or a function that "
+        "returns one"
+    )
+
+
+def memory_of(given: MemoryChoice, session_id: str, tags: Sequence[str], metadata: object) -> Memory | None:
+    """Return the memory of a session. Raises MisuseError if a function returns anything else."""
+    given = checked_memory(given)
+    if given is None or isinstance(given, Memory):
+        return given
+    made = given(session_id, tuple(tags), metadata)
+    if made is not None and not isinstance(made, Memory):
+        raise MisuseError(
+            f"the function memory= returned {made!r:.100} for session {session_id}, which is not a memory"
+        )
+    return made
 
 
 class Given(NamedTuple):

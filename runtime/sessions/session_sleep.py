@@ -20,7 +20,7 @@ from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import UNBOUND
+from callboard.runtime.sessions.budgeting import UNBOUND
 from callboard.runtime.sessions.detaching import Grace, detach
 from callboard.runtime.sessions.streaming import StreamHub
 

@@ -11,8 +11,7 @@ from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.profiles import ToolsChange, ToolSpec
 from callboard.runtime.agent import Agent
 from callboard.runtime.sessions.instances import Instances
-from callboard.runtime.tools.cached_tools import refuse_alike
-from callboard.runtime.tools.sources import ToolSource
+from callboard.runtime.tools.sources import ToolSource, refuse_alike
 from callboard.runtime.tools.tool import Tool
 
 

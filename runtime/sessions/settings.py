@@ -10,8 +10,7 @@ from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.session_check import CHECK_TIMEOUT_S
 from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
-from callboard.runtime.sessions.session_files import FilesChoice
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice
 
 
 @dataclass(frozen=True)

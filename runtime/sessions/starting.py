@@ -17,20 +17,19 @@ from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.runtime.agent import Agent, checked_name, limits_of
-from callboard.runtime.capacity import SharedCapacity
+from callboard.runtime.budgets import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.forks.fork_starter import ForkStarter, is_closing
-from callboard.runtime.forks.past_fork import PastFork, past_fork
+from callboard.runtime.forks.starting import PastFork, past_fork
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Model, import_for
 from callboard.runtime.permissions import bundle_of, session_layers
 from callboard.runtime.ports.approval_port import ApprovalPort
-from callboard.runtime.ports.body_keeper import BodyKeeper
+from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.context_port import ContextPort
-from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.paced_models import PacedModelPort
@@ -40,15 +39,13 @@ from callboard.runtime.scheduling.rounds import Rounds
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import Bound
-from callboard.runtime.sessions.budgeting import Budgeting
+from callboard.runtime.sessions.budgeting import Bound, Budgeting
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
-from callboard.runtime.sessions.live_sessions import LiveSessions
-from callboard.runtime.sessions.opening import NewSession
+from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
@@ -65,9 +62,14 @@ from callboard.runtime.sessions.resuming import (
 )
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
-from callboard.runtime.sessions.session_deps import Given, SessionDeps, deps_of, labels_of
-from callboard.runtime.sessions.session_files import files_of
-from callboard.runtime.sessions.session_memory import memory_of
+from callboard.runtime.sessions.session_deps import (
+    Given,
+    SessionDeps,
+    deps_of,
+    files_of,
+    labels_of,
+    memory_of,
+)
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes

@@ -24,9 +24,7 @@ from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.sanitize import MAX_BYTES, clean_text
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.detaching import ProcessLife
-from callboard.runtime.sessions.keep_alive import keep_alive_of
 from callboard.runtime.sessions.snapshots import SnapshotBuilder
-from callboard.runtime.sessions.stream_choice import StreamChoice
 from callboard.runtime.sessions.stream_items import (
     AnyStreamItem,
     Snapshot,
@@ -36,7 +34,7 @@ from callboard.runtime.sessions.stream_items import (
     ToolProgress,
     reset_of,
 )
-from callboard.runtime.sessions.stream_reader import Reader
+from callboard.runtime.sessions.stream_reader import Reader, StreamChoice, keep_alive_of
 
 _PAGE: Final = 200  # events that are read at a time, and held for a slow reader of the past
 _CHUNK_BYTES_MAX: Final = 64 * 1_024  # of items that are ready, joined for one write

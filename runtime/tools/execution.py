@@ -36,11 +36,10 @@ from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.late_context import LateContext
-from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned
+from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned, trace_of
 from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
-from callboard.runtime.tools.traces import trace_of
 
 GRACE_S: Final = 5.0  # seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`
 _UNKNOWN: Final = "; whether it had its effect is not known"

@@ -19,8 +19,7 @@ from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.context import ToolContext
-from callboard.runtime.tools.docstrings import described
-from callboard.runtime.tools.model_parameters import Models, add_models, models_of, read_models, readable
+from callboard.runtime.tools.docstrings import Models, add_models, described, models_of, read_models, readable
 
 Function: typing.TypeAlias = Callable[..., object]
 Bound: typing.TypeAlias = Callable[[], object]

@@ -2,13 +2,17 @@
 
 An agent names a `ToolSource` among its tools. A runtime makes one `LiveSource` of it. A new session gets the
 tools that the source lists then. A resumed session gets the recorded tools, and nothing is asked.
+
+Tools whose results are given again must be told apart by their descriptions, since results are found by
+those: two functions with one description would give each other's results.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CallboardError, InvalidAgent
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.failure_text import failure_text
@@ -157,3 +161,18 @@ def refuse_equal_labels(agent: str, sources: Sequence[ToolSource]) -> None:
     labels = [source.label for source in sources]
     if two := next((label for label in labels if labels.count(label) > 1), ""):
         raise InvalidAgent(f"agent {agent!r} has two tool sources named {two!r}; give one a prefix=")
+
+
+def refuse_alike(tools: Iterable[Tool]) -> None:
+    """Refuse two functions with one description among the tools of a session. Raises InvalidAgent."""
+    found: dict[bytes, Tool] = {}
+    for tool in tools:
+        spec = tool.spec()
+        if spec.cache is None:
+            continue
+        known = found.setdefault(encode(spec), tool)
+        if known.function is not tool.function:
+            raise InvalidAgent(
+                f"two agents have a tool {tool.name!r} with the same description and different functions, "
+                "and its results are given again: give the tools different names, or different version=..."
+            )

@@ -68,6 +68,7 @@ class Tool:
         (docs/tool-output.md); None for plain results.
     cache: True, or seconds, lets results of a `read` tool be given again in the same session.
         cache_over_writes: True keeps them although tools with an effect have run since.
+    keep: True leaves its results in a conversation whose older ones are cleared (docs/compaction.md).
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -92,6 +93,7 @@ class Tool:
         output: OutputRules | ResponseFormat | None = None,
         cache: bool | float = False,
         cache_over_writes: bool = False,
+        keep: bool = False,
     ) -> None:
         _check_name(name)
         _check_function(name, function)
@@ -121,7 +123,9 @@ class Tool:
         needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
         own = (_extra(name, extra), approval, millis(approval_timeout_s), origin, needs, states, version)
         cached = _cache(name, effect, cache, over_writes=cache_over_writes)
-        self._spec = ToolSpec(name, self.description, schema, effect, *own, cached)
+        if not isinstance(keep, bool):
+            raise InvalidAgent(f"tool {name}: keep is True or False, not {keep!r:.40}")
+        self._spec = ToolSpec(name, self.description, schema, effect, *own, cached, keep)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
@@ -169,6 +173,7 @@ def tool(
     output: OutputRules | ResponseFormat | None = None,
     cache: bool | float = False,
     cache_over_writes: bool = False,
+    keep: bool = False,
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -190,6 +195,7 @@ def tool(
     output: OutputRules | ResponseFormat | None = None,
     cache: bool | float = False,
     cache_over_writes: bool = False,
+    keep: bool = False,
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -200,7 +206,8 @@ def tool(
 
     name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
     `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
-    approval, approval_timeout_s, capabilities, labels, version, output, cache, cache_over_writes: see `Tool`.
+    approval, approval_timeout_s, capabilities, labels, version, output, cache, cache_over_writes, keep: see
+    `Tool`.
     A call of the tool in your own code returns the value of the function, with any `output`.
     untrusted: True labels each result as `untrusted`. Raises InvalidAgent with the correction.
 
@@ -231,6 +238,7 @@ def tool(
             output=output,
             cache=cache,
             cache_over_writes=cache_over_writes,
+            keep=keep,
         )
         functools.update_wrapper(made, function, updated=())
         return made

@@ -25,7 +25,7 @@ from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.recording import Recording
-from callboard.runtime import json_outline
+from callboard.runtime import large_values
 from callboard.runtime.models import watched
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.tools.context import ToolContext
@@ -128,7 +128,7 @@ def test_d1_a_reader_that_starts_again_after_each_quote_would_be_noticed(
             data = data.replace(b'\\"', b"", 1)
         return [data]
 
-    monkeypatch.setattr(json_outline, "_outside", starting_again)
+    monkeypatch.setattr(large_values, "_outside", starting_again)
     made = QUOTES["escaped"]
     assert bytes_read(made(1_000)) > 20 * bytes_read(made(100))
 

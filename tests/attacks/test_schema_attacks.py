@@ -19,7 +19,7 @@ import pytest
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.engine import Engine, TooMuch
-from callboard.runtime.schemas.limits import INLINE_SCHEMA_BYTES
+from callboard.runtime.schemas.json_text import INLINE_SCHEMA_BYTES
 from tests.runtime.schemas.kit import (
     DOUBLING,
     ENDLESS,

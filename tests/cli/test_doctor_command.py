@@ -1,6 +1,7 @@
 """`callboard doctor` finds the facts of an installation, and prints no secret."""
 
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from callboard import pytest_plugin
 from callboard.cli import doctor_command
-from callboard.cli.doctor_command import Findings, file_system
+from callboard.cli.doctor_command import VARIABLES, Findings, file_system
 from callboard.runtime.log.sqlite import file_lock
 from tests.cli.conftest import Callboard
+from tests.pages import ROOT
 
 
 def facts(callboard: Callboard, *arguments: str) -> dict[str, Any]:
@@ -110,3 +113,22 @@ def test_a_library_that_is_missing_is_a_problem(monkeypatch: pytest.MonkeyPatch)
         "nor-this": "not installed (callboard[ui])",
     }
     assert found.problems == ["the library no-such-library is missing; install callboard again"]
+
+
+_READ = re.compile(r'"(CALLBOARD_[A-Z_]+)"')
+_FOLDERS = ("actors", "runtime", "replay", "callboard")
+
+
+def test_the_table_has_every_variable_that_the_code_reads_and_no_other() -> None:
+    own = ROOT / "callboard" / "cli" / "environment.py"
+    files = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.py") if path != own]
+    assert len(files) > 400
+    read = {name for path in files for name in _READ.findall(path.read_text())}
+    of_pytest = {f"CALLBOARD_{name.upper()}" for name in pytest_plugin._OPTIONS}
+    assert set(VARIABLES) == read | of_pytest
+
+
+def test_the_page_of_the_command_line_has_the_table() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    rows = re.findall(r"^\| `(CALLBOARD_[A-Z_]+)` \| (.+) \|$", page, re.MULTILINE)
+    assert dict(rows) == dict(VARIABLES)

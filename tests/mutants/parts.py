@@ -15,6 +15,7 @@ from tests.mutants.seeded_cache import KEYS, RESULTS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_changed import CHANGING
+from tests.mutants.seeded_compaction import CLEARING, RESERVED, SUMMARIES
 from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
@@ -172,6 +173,12 @@ CACHE: Final = Part(
     "tests.mutants.scenarios_cache:CACHED",
     {"Keys of results": KEYS, "Results of a session": RESULTS},
 )
+COMPACTED: Final = Part(
+    "compaction",
+    "Conversations that become shorter",
+    "tests.mutants.scenarios_compaction:COMPACTED",
+    {"Cleared results": CLEARING, "Summaries": SUMMARIES, "Room for a summary": RESERVED},
+)
 ORCHESTRATED: Final = Part(
     "orchestrators",
     "Orchestrators and their specialists",
@@ -220,7 +227,7 @@ SCOPED: Final = Part(
 
 _PARTS: Final = (
     CORE, BACKGROUND, PROGRAMS, CAPACITY, FALLBACK, ROUNDS, RIGHTS, FORKS, CONTRACTED, CACHE, ORCHESTRATED,
-    ENDED, PAUSED, ORDERED, WAITED, COMING, OTHERS, SCOPED,
+    ENDED, PAUSED, ORDERED, WAITED, COMING, OTHERS, SCOPED, COMPACTED,
 )  # fmt: skip
 PARTS: Final[Mapping[str, Part]] = {one.name: one for one in _PARTS}
 

@@ -11,12 +11,11 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.runtime.models.scripted import Reply, call, calls, fail, say
-from callboard.runtime.orchestrator.analysis import HintRule, QueryAnalyzer
+from callboard.runtime.orchestrator.analysis import HintRule, QueryAnalyzer, Specialist
 from callboard.runtime.orchestrator.choices import Router
 from callboard.runtime.orchestrator.contracts import Question as Prompt
 from callboard.runtime.orchestrator.contracts import SpecialistContext, SpecialistResult
 from callboard.runtime.orchestrator.orchestrator import Orchestrator
-from callboard.runtime.orchestrator.specialists import Specialist
 from callboard.runtime.programs.context import ProgramContext
 from callboard.testing import Scenario
 from tests.mutants.orchestrated import Json, Orchestrated, Plan, Question

@@ -65,8 +65,8 @@ CALLS: Final = (
         "finished-answers-a-stop",
         "An agent that has finished posts that it has drained when a late Stop comes.",
         "agent.phases",
-        '        "idle": {\n            Begin: ("thinking",),\n',
-        '        "idle": {\n            Begin: ("thinking",),\n            Stop: ("idle",),\n',
+        '        "idle": {\n            Begin: ("thinking", "compacting"),\n',
+        '        "idle": {\n            Begin: ("thinking", "compacting"),\n            Stop: ("idle",),\n',
     ),
     Mutant(
         "settled-twice-by-retries",

@@ -106,11 +106,13 @@ NEXT_MODEL: Final = (
         "lost-call-falls-back",
         "After a call that a crash cut off the next model is asked.",
         "agent.failed_calls",
-        "        return ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)",
+        "        return state, ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0), "
+        "_CUT_OFF",
         "        state = replace(state, cut_attempts=state.cut_attempts + 1)\n"
         '        failure = ModelFailure("overloaded", is_retryable=True)\n'
         "        again = ask_next_model if state.fallback else _ask_same_model\n"
-        "        return again(state, failure, settled) or ask_again(state, settled, 0)",
+        "        again = again(state, failure, settled) or ask_again(state, settled, 0)\n"
+        "        return state, again, failure",
     ),
     Mutant(
         "failures-of-the-turn-before",

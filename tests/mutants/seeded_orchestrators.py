@@ -108,7 +108,7 @@ ROUTES: Final = (
     orchestrator_mutant(
         "disabled-are-asked",
         "A disabled specialist stays in the routes.",
-        "specialists",
+        "analysis",
         "return tuple(one for one in self if one.enabled)",
         "return tuple(self)",
     ),

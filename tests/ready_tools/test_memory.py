@@ -28,7 +28,7 @@ from callboard.errors import SessionDetached
 from callboard.memory import MemoryEntry, SQLiteMemory
 from callboard.permissions import Allowed, Bundle, LabelRule
 from callboard.replay import Recording
-from callboard.runtime.sessions.session_memory import MemoryChoice
+from callboard.runtime.sessions.session_deps import MemoryChoice
 from callboard.tools.memory import MEMORY_TOOLS, RECALL_ONLY, forget, recall, remember
 from tests.runtime.memory.plain import PlainMemory
 

@@ -58,10 +58,9 @@ from callboard.runtime.sessions.session_tools import SessionTools
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.input_forms import InputNeeded, checked_values
-from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned, trace_of
 from callboard.runtime.tools.shared_state import declared
 from callboard.runtime.tools.tool import Tool
-from callboard.runtime.tools.traces import trace_of
 
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 """The replies of the models."""

@@ -132,7 +132,7 @@ class TasksHeard(Invariant):
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Record whether an agent has fallen silent."""
         tasks = self._of.get(event.recipient)
-        if tasks is not None and body.status == "ok":
+        if tasks is not None and body.status == "ok" and not self.facts.is_summary(event, body):
             said = read(body.content)
             tasks.is_silent = said is not None and not said.uses
 

@@ -40,6 +40,7 @@ _ITEMS: Final[Mapping[str, tuple[Item, ...]]] = {
     "turn": ("turn",),
     "results": ("result", "started", "excess"),
     "ends": ("end",),
+    "summary": ("summary",),
 }
 """The items of each purpose of a reserve."""
 

@@ -79,6 +79,13 @@ class Life(msgspec.Struct, eq=False):
         """Return the number of turns that it may take."""
         return self.most("max_steps" if self.is_program else "max_iterations")
 
+    def asked(self, wish: TurnRequested) -> ModelSpec:
+        """Return the model of which a turn is requested."""
+        rules = self.profile.compact
+        if wish.purpose and rules is not None and rules.model is not None:
+            return rules.model
+        return self.begin.model.spec_named(wish.model)
+
     @property
     def reports_max(self) -> int:
         """Return the number of its reports that may be invalid."""
@@ -106,6 +113,7 @@ class Facts(msgspec.Struct, eq=False):
     stops: dict[str, int] = {}  # the first Stop of each agent's latest life
     replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
     twice: set[str] = set()  # agents whose last two answers of one turn were the same unreadable one
+    summaries: set[tuple[str, int]] = set()  # the turns that ask for summaries, by agent
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
     tools: ToolsInForce = msgspec.field(default_factory=ToolsInForce)
@@ -140,6 +148,10 @@ class Facts(msgspec.Struct, eq=False):
         own = life.profile.model
         own = life.profile.default_model if own is not None and own.is_program else own
         return self.model_below(parent_of(who)) if own is None else own
+
+    def is_summary(self, event: Event, reply: ModelReplied) -> bool:
+        """Return whether an answer is one to a request for a summary, whose calls never run."""
+        return (event.recipient, reply.turn) in self.summaries
 
     def is_implicit(self, call: Call) -> bool:
         """Return whether a delegation is a program's question to a model."""
@@ -362,7 +374,9 @@ class Facts(msgspec.Struct, eq=False):
 
     def _on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         if (life := self.lives.get(event.sender)) is not None:
-            life.turns += body.attempt == 1
+            life.turns += body.attempt == 1 and not body.purpose
+            if body.purpose:
+                self.summaries.add((event.sender, body.turn))
 
     def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body

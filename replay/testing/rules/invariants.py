@@ -24,6 +24,7 @@ from callboard.replay.testing.rules import (
     budgets,
     caps,
     changes,
+    compactions,
     ends,
     isolation,
     latches,
@@ -116,6 +117,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     latches.Latched,
     latches.QuestionLimit,
     repeated_requests.RepairLevels,
+    compactions.Compactions,
 )
 """All that a log alone can show."""
 

@@ -46,7 +46,7 @@ from callboard.replay.testing.rules.facts import Call, Facts
 
 NO_MODEL = ModelSpec("")
 
-Item: TypeAlias = Literal["turn", "result", "started", "excess", "end"]
+Item: TypeAlias = Literal["turn", "result", "started", "excess", "end", "summary"]
 NEXT: Final = (0, 0)
 """In place of a turn and a call, for the next turn."""
 
@@ -180,7 +180,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.asked[who] = body
         if (scope := self.scopes.get(who)) is not None:
             self.wishes[who] = body.need
-            if body.attempt == 1:
+            if body.attempt == 1 and not body.purpose:
                 self._new_turn(who, scope, body)
 
     def _new_turn(self, who: str, scope: Scope, body: TurnRequested) -> None:
@@ -193,6 +193,13 @@ class Ledger(msgspec.Struct, eq=False):
             scope.free(item, (place[0], place[1]))
         if self.background[who]:
             scope.keep("turn", NEXT, _dearest(body.need.tokens, self.facts.lives[who].begin.model))
+        if body.summary != NOTHING and self._is_bounded(who):
+            held = self.held(who, total(body.need, body.summary))
+            if all(above.may_hold(kept) for above, kept in held):
+                scope.keep("summary", NEXT, body.summary)
+
+    def _is_bounded(self, who: str) -> bool:
+        return any(one.tokens is not None or one.micro_usd is not None for one in self.above(who))
 
     def _take_on(self, who: str, body: Delegate | Ask) -> None:
         if isinstance(body, Ask):

@@ -91,20 +91,20 @@ class Fallbacks(Invariant):
     def on_ModelReplied(self, event: Event, reply: ModelReplied) -> None:
         """Record the model that has answered, or failed."""
         models = self._of.get(event.recipient)
-        if models is None or reply.status in CUT_OFF:
+        if models is None or reply.status in CUT_OFF or self.facts.is_summary(event, reply):
             return
         if models.lists(reply):
             models.failed.add(models.asked)
             if not _may_pass(reply):
                 models.gone.add(models.asked)
-        elif reply.status == "ok":
+        elif reply.status == "ok" or failed_as(reply) == "context_full":
             models.answered = models.asked
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Compare the model that an agent asks with the answers so far."""
         who = event.sender
         models = self._of.get(who)
-        if models is None:
+        if models is None or body.purpose:
             return
         name = body.model or models.spec.name
         if why := self._why_not(who, models, name, body):
@@ -152,7 +152,7 @@ class Needs(Invariant):
         who, life = event.sender, self.facts.lives.get(event.sender)
         if life is None or life.is_program:
             return
-        model = life.begin.model.spec_named(body.model)
+        model = life.asked(body)
         if body.model not in ("", model.name):
             self.broken(event.seq, f"{who} asks {body.model}, which is none of its models")
         asked = life.begin.asked
@@ -238,7 +238,7 @@ class Places(Invariant):
         life, wish = self.facts.lives.get(who), self._wishes.get(who)
         if life is None:
             return ""
-        return life.begin.model.spec_named(wish.model if wish else "").name
+        return life.begin.model.name if wish is None else life.asked(wish).name
 
 
 ORIGIN_RULES: Final = {

@@ -84,6 +84,8 @@ class EmptyAnswers(Invariant):
         talk = self._talks.get(event.recipient)
         if talk is None or reply.status != "ok" or reply.stop_reason in _OTHER_ENDS:
             return
+        if self.facts.is_summary(event, reply):
+            return
         said = _said(bytes(reply.content))
         if said is None:
             return

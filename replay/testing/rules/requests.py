@@ -14,6 +14,7 @@ from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
@@ -43,6 +44,12 @@ from callboard.replay.testing.rules.beginnings import (
     why_small_need,
 )
 from callboard.replay.testing.rules.books import LATER_RULES, Counted
+from callboard.replay.testing.rules.compactions import (
+    COMPACTION_RULES,
+    cleared_base,
+    summary_base,
+    why_other_summary,
+)
 from callboard.replay.testing.rules.in_force import (
     ToolsInForce,
     changes_tools,
@@ -64,6 +71,7 @@ REQUEST_RULES: Final = {
     **SYSTEM_RULES,
     **ORIGIN_RULES,
     **LATER_RULES,
+    **COMPACTION_RULES,
     **WHOLE_RULES,
 }
 
@@ -133,6 +141,7 @@ class _Agent(msgspec.Struct, eq=False):
     begin: Begin | None = None
     has_failed: bool = False  # in its present life: it counts answers, and takes in no news of its tasks
     wish: TurnRequested = TurnRequested(0)
+    purpose: str = ""  # of its latest wish
     named: list[int] = []  # events in `new` of its wish
     known: set[Part] = set()
     is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
@@ -145,6 +154,8 @@ class _Agent(msgspec.Struct, eq=False):
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
     declined: dict[tuple[int, int], str] = {}  # the words for the input that a person did not give it
     tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
+    compacted: Compacted | None = None  # since its last request
+    replies: dict[int, Json] = {}  # the contents that may be summaries
     waited: Waited = msgspec.field(default_factory=Waited)
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
@@ -202,7 +213,7 @@ class _Checker:
             self._setters.add(event.seq)
         if isinstance(body, TurnRequested):
             agent = self._agents[event.sender]
-            agent.wish = body
+            agent.wish, agent.purpose = body, body.purpose
             agent.is_anew |= body.breaks_cache
             # The names of an earlier turn that was never granted are taken back with it.
             agent.named = [*body.new] if body.attempt == 1 else [*agent.named, *body.new]
@@ -213,9 +224,14 @@ class _Checker:
             agent.has_failed |= event.seq in self._failures
             agent.waited.hear(body)
             if isinstance(body, ModelReplied):
-                agent.counted.replied(body, agent.begin)
+                if agent.purpose:
+                    agent.replies = {event.seq: body.content}
+                else:
+                    agent.counted.replied(body, agent.begin)
+            if isinstance(body, Compacted):
+                agent.compacted = body
             if isinstance(body, Begin):
-                agent.has_failed = False
+                agent.has_failed, agent.compacted = False, None
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             parts = self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(parts)
@@ -237,22 +253,59 @@ class _Checker:
             return
         if why := "" if agent.is_eager else _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
-        self._check_appending(seq, agent, request)
+        if wish.purpose:
+            self._check_summary(seq, agent, request)
+            return
+        is_shorter = agent.compacted is not None
+        start = self._check_compacted(seq, agent, request, wish)
+        self._check_appending(seq, agent, request, is_shorter=is_shorter)
         if why := why_other_tools(request, self._tools.profile(who)):
             self._broken("tools", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.begin is not None and (why := why_other_system(request, agent.begin)):
             self._broken("system", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.last is None and wish.attempt == 1 and (why := why_small_need(request, wish)):
             self._broken("bound", seq, f"{who}, turn {wish.turn}: {why}")
-        if (why := agent.counted.why_small(agent.last, request, wish)) and who not in self._forgetful:
+        why = agent.counted.why_small(None if is_shorter else agent.last, request, wish)
+        if why and who not in self._forgetful:
             self._broken("later-needs", seq, f"{who}, turn {wish.turn}: {why}")
         if agent.last is None and agent.begin is not None and (why := why_other_makers(request, agent.begin)):
             self._broken("makers", seq, f"{who}, turn {wish.turn}: {why}")
-        self._check_sources(seq, agent, request)
+        self._check_sources(seq, agent, request, start)
         agent.last = request
 
-    def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
-        """Check that a request only grows, or says that it begins again; a conversation grows even then."""
+    def _check_summary(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
+        """Compare a request for a summary with the last request, of which it is a part."""
+        agent.read, agent.owed = 0, []
+        is_forgetful = request.address in self._forgetful
+        if agent.last is None or is_forgetful or request.model.made_by != agent.last.model.made_by:
+            return
+        if why := why_other_summary(agent.last, request):
+            self._broken("summary-request", seq, f"{request.address}: {why}")
+
+    def _check_compacted(self, seq: int, agent: _Agent, request: ModelRequest, wish: TurnRequested) -> int:
+        """Compare a conversation with the one before its compaction. Return the messages that are not new."""
+        before, body = agent.last, agent.compacted
+        agent.compacted = None
+        if before is None:
+            return 0
+        if body is None:
+            return len(not_about_tools(before))
+        agent.sent, agent.read, agent.owed = SentByOrigin(), 0, []
+        if body.by == "clear":
+            base = cleared_base(not_about_tools(before), not_about_tools(request), body)
+        else:
+            base = summary_base(before.messages, request.messages, body, agent.replies.get(body.summary))
+        if base.why and request.address not in self._forgetful:
+            self._broken("compacted", seq, f"{request.address}: {base.why}")
+        if wish.need.tokens < body.after + request.model.max_tokens:
+            self._broken("bound", seq, f"{request.address}, turn {wish.turn}: it has more than its need says")
+        return base.length
+
+    def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest, *, is_shorter: bool) -> None:
+        """Check that a request only grows, or says that it begins again; a conversation grows even then.
+
+        is_shorter: a compaction has come before it.
+        """
         who, before = request.address, agent.last
         is_anew, agent.is_anew = agent.is_anew, False
         if who in self._forgetful:
@@ -260,6 +313,8 @@ class _Checker:
         if broken := agent.sent.take(request, is_anew):
             self._broken(broken, seq, f"{who} now asks {request.model.name}")
         if before is None:
+            return
+        if is_anew and is_shorter:
             return
         if is_anew:
             if not_about_tools(request)[: len(not_about_tools(before))] != not_about_tools(before):
@@ -270,9 +325,9 @@ class _Checker:
         if request.messages[: before.length] != before.messages:
             self._broken("append-only", seq, f"{who} has rewritten its conversation")
 
-    def _check_sources(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
+    def _check_sources(self, seq: int, agent: _Agent, request: ModelRequest, start: int) -> None:
         """Check that each new part came in an event that is named, in the order of the names."""
-        who, start = request.address, len(not_about_tools(agent.last)) if agent.last else 0
+        who = request.address
         is_forgetful = who in self._forgetful
         named, agent.named = agent.named, []
         self._check_setters(seq, agent, request, named)
@@ -352,6 +407,7 @@ PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],
     ToolsGiven: lambda body: [],  # compared by the rule of tools
+    Compacted: lambda body: [],  # compared by the rule of compactions
     ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
     Delegated: lambda body: [("user", encode(prompts.started(body.address)))],
     Told: lambda body: [("user", encode(prompts.told(body.text)))],

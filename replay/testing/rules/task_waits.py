@@ -151,7 +151,7 @@ class Waits(Invariant):
         """Follow the calls of a reply."""
         who, life = event.recipient, self.facts.lives.get(event.recipient)
         self._replies.pop(who, None)
-        if life is None or not life.profile.background:
+        if life is None or not life.profile.background or self.facts.is_summary(event, body):
             return
         said = read(body.content) if body.status == "ok" else None
         if said is None:

@@ -267,6 +267,8 @@ class LinesOfTools(Invariant):
         self._lines.pop(who, None)
         if life is None or life.profile.is_eager or life.begin.permissions:
             return
+        if self.facts.is_summary(event, body):
+            return
         said = read(body.content) if body.status == "ok" and body.stop_reason == "tool_use" else None
         if said is None:
             return

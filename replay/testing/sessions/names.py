@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
 from callboard.actors.protocol.client_messages import Ask, Tell, TellEnded
+from callboard.actors.protocol.compaction_messages import SummaryRefused
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -58,6 +59,7 @@ _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     Ask: lambda ask: (ask.request_id,),
     **dict.fromkeys((Tell, TellEnded), lambda one: (one.request_id,)),
     Told: lambda told: (told.number,),
+    SummaryRefused: lambda refused: (refused.turn,),
 }
 """Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
 

@@ -106,7 +106,8 @@ def _of_tool(found: dict[str, Attribute], span: Span) -> None:
     found[names.TURN] = call.turn
     if call.id:
         found[names.TOOL_CALL_ID] = call.id
-    if span.ended is not None and isinstance(span.ended.body, ToolReturned) and span.ended.body.reused:
+    answer = span.ended.body if span.ended is not None else None
+    if isinstance(answer, ToolReturned) and answer.reused:
         found[names.REUSED] = True
 
 

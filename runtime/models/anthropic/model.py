@@ -42,6 +42,7 @@ from callboard.runtime.models.translator import (
     image_tokens_of,
     unsayable,
 )
+from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class AnthropicModel:
         headers: Mapping[str, str] | None = None,
         image_tokens: int | None = None,
         file_tokens: int = 0,
+        context_tokens: int | None = None,
         client: "AsyncAnthropic | None" = None,
     ) -> None:
         if base_url is not None:
@@ -139,6 +141,7 @@ class AnthropicModel:
             origin=_origin(name, base_url),
             image_tokens=image_tokens_of("anthropic", name) if image_tokens is None else image_tokens,
             file_tokens=file_tokens,
+            context_tokens=window_of(name) if context_tokens is None else context_tokens,
         )
         self._base_url = base_url
         self._api_key = api_key

@@ -32,6 +32,7 @@ from callboard.runtime.models.translator import (
     image_tokens_of,
     unsayable,
 )
+from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class LayeredModel:
         image_tokens: int | None = None,
         file_tokens: int = 0,
         context: int = 0,
+        context_tokens: int | None = None,
     ) -> None:
         url = checked_url(base_url or os.environ.get(service.url_variable) or service.base_url)
         if max_tokens < 1:
@@ -104,6 +106,7 @@ class LayeredModel:
             checks_usage=True,
             image_tokens=image_tokens_of(service.provider, name) if image_tokens is None else image_tokens,
             file_tokens=file_tokens,
+            context_tokens=(context or window_of(name)) if context_tokens is None else context_tokens,
         )
         if prices is not None:
             found = known_prices(service.prices_as, name) if prices == "known" else prices

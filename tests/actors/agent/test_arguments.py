@@ -92,6 +92,8 @@ def test_a_wrong_name_is_told_with_the_one_that_is_like_it(
     assert said in wrong_names(2, tool, raw(arguments), known)
     assert wrong_names(1, tool, raw(arguments), known) == ""
     assert wrong_names(2, tool, raw(dict.fromkeys(arguments)), known) == ""
+    assert wrong_names(2, tool, raw(dict.fromkeys(arguments, False)), known) == ""
+    assert wrong_names(2, tool, raw(dict.fromkeys(arguments, 0)), known) != ""
 
 
 def test_arguments_that_are_no_object_have_no_wrong_names() -> None:

@@ -177,7 +177,7 @@ def test_a_refusal_falls_back_only_if_it_is_listed() -> None:
     refusal = Reply("I will not.", stop_reason="refusal")
     (finished,) = begun().reads(refusal)
     assert isinstance(finished, Finished)
-    assert finished.kind == "model_refused"
+    assert (finished.kind, finished.text) == ("model_refused", "I will not.")
     agent = begun(on=EVERY)
     wish = asked(agent.reads(refusal))
     assert (wish.model, wish.after_ms) == ("second", 0)

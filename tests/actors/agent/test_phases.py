@@ -7,9 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
+from callboard.actors.agent.state import prefix_of
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AgentInput,
@@ -23,6 +26,8 @@ from callboard.actors.protocol.messages import (
     Woken,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.profiles import CompactRules, ModelSpec
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.scenario import profile, program_profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, Step, calls, reply_of, report
 from callboard.replay.testing.sessions.scripted_replies import tool as asks_tool
@@ -55,7 +60,7 @@ def judging() -> AgentHarness:
     return agent
 
 
-LEAD = profile("lead", ["helper"], ["look"], background=True)
+LEAD = profile("lead", ["helper"], ["look"], asks=["pay"], background=True)
 
 
 def lead(*later: tuple[str, object], turns: int = 9, schema: object = SCHEMA) -> AgentHarness:
@@ -110,11 +115,87 @@ def idle() -> AgentHarness:
     return agent
 
 
+def crowded(
+    *later: tuple[str, object], summary: bool = False, text: str = "", size: int = 1_500
+) -> AgentHarness:
+    """Return an agent whose next request needs too much of its window. later: the calls of its last reply.
+
+    summary: True if a summary may be asked for. text: in each reply. size: of each result.
+    """
+    room, agent = 1_000_000, AgentHarness()
+    for _ in range(2):
+        rules = CompactRules(keep=1, has_summaries=summary)
+        who = replace(LEAD, compact=rules, model=ModelSpec("scripted", 100, context_tokens=room))
+        agent = AgentHarness()
+        agent.begins(SCHEMA, who)
+        agent.reads(calls(("task", {"prompt": "help", "background": True})), None)
+        agent.hears(Delegated(1, 0, "host.1.1"))
+        for _ in range(3):
+            agent.reads(calls(("look", {"path": "x"}), text=text), None)
+            agent.hears(agent.returned(0, "x" * size))
+        room = (agent.state.context_tokens + 100) * 5 // 4 + 1
+        assert agent.state.phase == "thinking"
+        if later:
+            agent.reads(calls(*later), None)
+    return agent
+
+
+def crowded_and(*later: tuple[str, object]) -> Callable[[], AgentHarness]:
+    return lambda: crowded(*later)
+
+
+def compacting() -> AgentHarness:
+    agent = crowded(("look", {"path": "x"}))
+    agent.hears(agent.returned(0))
+    return agent
+
+
+def summarising() -> AgentHarness:
+    """Return an agent that has asked for a summary."""
+    agent = crowded(("look", {"path": "x"}), summary=True, text="y" * 1_500)
+    agent.hears(agent.returned(0, "x" * 5_000))  # more than clearing frees
+    assert agent.state.compaction is not None
+    assert agent.state.compaction.saved is not None
+    return agent
+
+
+def refused_as_full() -> AgentHarness:
+    """Return an agent that asks for a summary since its request was refused, and has nothing to clear."""
+    agent = crowded(summary=True, text="y" * 6_000, size=1)
+    agent.hears(agent.reply(Reply(failure=ModelFailure("context_full"))))
+    return agent
+
+
+def crowded_and_parked() -> AgentHarness:
+    agent = crowded()
+    agent.reads(Reply("that is all for now"), None)
+    return agent
+
+
+def crowded_and_idle() -> AgentHarness:
+    agent = crowded()
+    agent.hears(agent.reply(Reply(failure=FINAL), None))
+    return agent
+
+
+def begin_again(agent: AgentHarness) -> Begin:
+    who = replace(prefix_of(agent.state).profile, compact=CompactRules(keep=1, has_summaries=False))
+    return AgentHarness().begin(SCHEMA, who)
+
+
+def begin_with_much(agent: AgentHarness) -> Begin:
+    said = crowded(text="y").state
+    who = replace(prefix_of(said).profile, model=replace(said.model, context_tokens=said.context_tokens))
+    history = tuple(said.history.values())[:-1]
+    return replace(AgentHarness().begin(SCHEMA, who), history=history)
+
+
 PHASES: dict[Phase, Callable[[], AgentHarness]] = {
     "new": new,
     "thinking": thinking,
     "acting": acting,
     "judging": judging,
+    "compacting": compacting,
     "parked": parked,
     "failed": failed,
     "stopping": stopping,
@@ -196,6 +277,14 @@ def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness
 
 def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
     return lambda agent: ApprovalGiven(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]  # a verdict
+
+
+def compacted(agent: AgentHarness) -> AgentInput:
+    return Compacted(1, 1, "clear")
+
+
+def refuse_summary(agent: AgentHarness) -> AgentInput:
+    return SummaryRefused(agent.state.turn)
 
 
 def stop(*granted: int) -> Callable[[AgentHarness], AgentInput]:
@@ -371,6 +460,46 @@ ROWS = [
     Row("acting", lambda agent: Woken(7), "thinking", ["TurnRequested"], start=waking),
     Row("acting", lambda agent: Woken(6), "acting", start=waking),
     #
+    Row("new", begin_with_much, "compacting", ["Compacted"]),
+    Row("thinking", reply(Reply("short")), "compacting", ["TurnSettled", "Compacted"], start=summarising),
+    Row("thinking", reply(Reply("")), "compacting", ["TurnSettled", "Compacted"], start=summarising),
+    Row("thinking", reply(Reply("short")), "compacting", ["TurnSettled", "Compacted"], start=refused_as_full),
+    Row("thinking", reply(Reply("")), "idle", ["Finished"], start=refused_as_full),
+    Row("thinking", reply(Reply(failure=RETRYABLE)), "thinking", ["TurnRequested"], start=summarising),
+    Row("thinking", refuse_summary, "compacting", ["Compacted"], start=summarising),
+    Row("thinking", refuse_summary, "idle", ["Finished"], start=refused_as_full),
+    Row("thinking", stop(), "idle", ["Stopped"], start=summarising),
+    Row("acting", tool(), "compacting", ["Compacted"], start=crowded_and(("look", {"path": "x"}))),
+    Row("acting", given("denied"), "compacting", ["Compacted"], start=crowded_and(("pay", {"euros": 5}))),
+    Row("acting", ended(0), "compacting", ["Compacted"], start=crowded_and(("task", {"prompt": "help"}))),
+    Row(
+        "acting",
+        lambda agent: Delegated(agent.state.turn, 0, "host.1.2"),
+        "compacting",
+        ["Compacted"],
+        start=crowded_and(("task", {"prompt": "help", "background": True})),
+    ),
+    Row("acting", told, "compacting", ["Compacted"], start=crowded_and(("task_wait", {}))),
+    Row("judging", judged("invalid"), "compacting", ["Compacted"], start=crowded_and(("report_back", {}))),
+    Row("parked", over, "compacting", ["Compacted"], start=crowded_and_parked),
+    Row("parked", told, "compacting", ["Compacted"], start=crowded_and_parked),
+    Row("idle", begin_again, "compacting", ["Compacted"], start=crowded_and_idle),
+    #
+    Row("compacting", begin, "compacting"),
+    Row("compacting", stop(), "idle", ["Stopped"]),
+    Row("compacting", reply(Reply("hi")), "compacting"),
+    Row("compacting", tool(), "compacting"),
+    Row("compacting", ended(), "compacting"),
+    Row("compacting", over, "compacting"),
+    Row("compacting", judged("late"), "compacting"),
+    Row("compacting", lambda agent: ToolStarted(1, 0), "compacting"),
+    Row("compacting", given("approved"), "compacting"),
+    Row("compacting", lambda agent: Woken(1), "compacting"),
+    Row("compacting", begun, "compacting"),
+    Row("compacting", told, "compacting"),
+    Row("compacting", compacted, "thinking", ["TurnRequested"]),
+    *(Row(phase, compacted, phase) for phase in get_args(Phase) if phase != "compacting"),
+    *(Row(phase, refuse_summary, phase) for phase in get_args(Phase)),
     *(Row(phase, lambda agent: ToolsGiven(()), phase) for phase in get_args(Phase)),
 ]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import AgentState, prefix_of, request_of
+from callboard.actors.agent.state import prefix_of, request_of
 from callboard.actors.agent.tool_changes import _marks
 from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import text_json
@@ -282,5 +282,4 @@ def test_the_digest_counts_the_makers_of_a_conversation_that_is_not_all_the_mode
     origins: Origins = NO_ORIGINS
     for at, maker in enumerate(makers):
         origins = origins.put(at, ModelSpec(maker).made_by)
-    state = AgentState("host", origins=origins, model=ModelSpec("own"))
-    assert _marks(state) == [mark(ModelSpec(one).made_by) for one in marked]
+    assert _marks(origins, ModelSpec("own")) == [mark(ModelSpec(one).made_by) for one in marked]

@@ -4,9 +4,11 @@ import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import AnyMessage, Begin, TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
@@ -45,6 +47,37 @@ def test_the_sum_of_the_charges_is_what_the_session_has_spent(seed: int) -> None
     host = world.supervisor.host
     if world.of(AskEnded) and host is not None and world.supervisor.in_flight == 0:
         assert total == host.spent
+
+
+def test_each_figure_is_summed_up_by_itself_and_each_day_model_and_profile_has_its_own() -> None:
+    day = 86_400_000
+    one, other = Usage(1, 2, 3, 4, 5, 6, 9, 7), Usage(10, 20, 30, 40, 50, 60, 9, 70)
+    begin = Begin(Json(b'{"name":"kid"}'), Json(b'"go"'), ModelSpec("m"), Limits())
+    posts: list[tuple[int, str, str, AnyMessage]] = [(0, "supervisor", "host", begin)]
+    for at, sender, model, usage in (
+        (0, "host", "", one),
+        (day - 1, "host", "", other),
+        (day, "host", "", None),
+        (day, "host", "second", one),
+        (day, "host.7", "", one),  # whose start is in no log that was taken in
+    ):
+        posts += [
+            (at, sender, "supervisor", TurnRequested(1, need=Need(40, 8), model=model)),
+            (at, "supervisor", "model", CallModel(sender, 1)),
+            (at, sender, "supervisor", TurnSettled(usage)),
+            (at, sender, "supervisor", TurnRequested(2)),  # the step of a program
+            (at, "supervisor", "model", CallModel(sender, 1)),
+            (at, sender, "supervisor", TurnSettled(one)),
+        ]
+    posts.append((day, "supervisor", "model", CallModel("host.8", 1)))
+    posts.append((day, "host.8", "supervisor", TurnSettled(one)))
+    log = [Event(seq, at, sender, to, 0, body) for seq, (at, sender, to, body) in enumerate(posts, 1)]
+    assert summed(UsageBooks().take(log)) == {
+        ("1970-01-01", "m", "kid"): Usage(11, 22, 33, 44, 55, 66, 2, 77),
+        ("1970-01-02", "m", "kid"): Usage(charged_tokens=40, micro_usd=8, calls=1, unknown_calls=1),
+        ("1970-01-02", "second", "kid"): Usage(1, 2, 3, 4, 5, 6, 1, 7),
+        ("1970-01-02", "", ""): Usage(1, 2, 3, 4, 5, 6, 1, 7),
+    }
 
 
 def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:

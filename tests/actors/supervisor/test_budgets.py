@@ -1,5 +1,8 @@
 """Budgets as scopes: what fits now, what fits later, what can never fit."""
 
+from typing import Any
+
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -8,7 +11,15 @@ from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.port_messages import BudgetGiven
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.supervisor.budgets import charge_of, fits, reserve, settle, shortage, shortage_above
+from callboard.actors.supervisor.budgets import (
+    charge_of,
+    fits,
+    kept_above,
+    reserve,
+    settle,
+    shortage,
+    shortage_above,
+)
 from callboard.actors.supervisor.reserve import Reserve, add
 from callboard.actors.supervisor.state import Budget, Record
 
@@ -90,6 +101,50 @@ def test_a_shortage_of_money_is_told_in_dollars() -> None:
     assert shortage(ancestry(parent, below), Need(10, 15_100), 0, rules=2) == (
         "it needs up to $0.0151 beside $0.0200 for closing turns; $0.0300 is left, $0 of $0.0300 is spent"
     )
+
+
+def test_a_shortage_names_the_limit_that_is_too_small_and_never_less_than_nothing() -> None:
+    both = Budget(100, 50), Usage(60, micro_usd=90), Need(), Reserve()
+    assert shortage(ancestry(both), Need(40, 20), 0, rules=2) == (
+        "it needs up to $0.00002; $0 is left, $0.00009 of $0.00005 is spent"
+    )
+    assert "it needs up to 41 tokens; 40 tokens are left" in shortage(
+        ancestry(both), Need(41, 20), 0, rules=2
+    )
+    kept = ancestry(account(100, spent=60, closing=30), account(None))
+    assert "it needs up to 11 tokens beside 30 tokens" in shortage(kept, Need(11), 0, rules=2)
+    spent = ancestry(account(100, spent=130))
+    assert "; 0 tokens are left, 130 of 100 are spent" in shortage(spent, Need(1), 0, rules=2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"spent": 30}, "it needs up to 1,200 tokens; 1,470 of 1,500 tokens are left"),
+        ({"spent": 2_000}, "it needs up to 1,200 tokens; 0 of 1,500 tokens are left"),
+        ({"period": "2026-11"}, "; 1,500 of 1,500 tokens are left in 2026-11"),
+        (
+            {"spent": 1, "elsewhere": 9, "sessions": ("a", "b")},
+            "; 1,490 of 1,500 tokens are left, since calls of sessions that no process runs hold "
+            "9 tokens; resume them: a, b",
+        ),
+        ({"unit": "micro_usd", "spent": 500}, "it needs up to $0.0070; $0.0010 of $0.0015 is left"),
+    ],
+)
+def test_a_shortage_above_tells_what_is_left_and_which_sessions_hold_it(
+    fields: dict[str, Any], said: str
+) -> None:
+    scope = {"scope": "t:*=t:a", "unit": "tokens", "limit": 1_500, **fields}
+    found = shortage_above(Need(1_200, 7_000), BudgetGiven("host", 1, 1, "refused", **scope))
+    assert found.startswith("the budget 't:*=t:a' is too small for another turn: it needs up to ")
+    assert found.endswith(said)
+
+
+def test_each_record_comes_with_what_the_agents_above_the_lowest_keep() -> None:
+    records = ancestry(account(9, closing=5), account(None, closing=7), account(3, closing=100))
+    found = [(record.address, need) for record, need in kept_above(records)]
+    assert found == [("host.1.1", NOTHING), ("host.1", Need(7)), ("host", Need(12))]
+    assert list(kept_above(records[:1])) == [(records[0], NOTHING)]
 
 
 def test_every_scope_above_is_asked_and_the_topmost_exhausted_one_comes_last() -> None:

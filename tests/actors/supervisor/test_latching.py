@@ -9,7 +9,8 @@ from msgspec import structs
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
-from callboard.actors.supervisor.latching import with_latch
+from callboard.actors.protocol.usage import bound
+from callboard.actors.supervisor.latching import LEAST_INPUT_BYTES, Left, latch, with_latch
 from callboard.actors.supervisor.state import NO_BOOKS
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.monitors import breaches_of
@@ -156,3 +157,34 @@ def test_a_refusal_is_looked_at_again_under_the_limits_of_now(tokens: int | None
     record = work.record("host")
     assert record is not None
     assert record.program == structs.replace(NO_BOOKS, refusal=refusal)
+
+
+# The least request of `host` is one of its own model: the least input, and a reply of 8,000 tokens.
+LEAST = bound(LEAST_INPUT_BYTES, 8_192, Prices(1, 100))
+
+
+@pytest.mark.parametrize(
+    ("left", "is_latched"),
+    [
+        (Left("tokens", LEAST.tokens), False),
+        (Left("tokens", LEAST.tokens - 1), True),
+        (Left("micro_usd", LEAST.micro_usd), False),
+        (Left("micro_usd", LEAST.micro_usd - 1), True),
+        (None, False),
+    ],
+)
+def test_a_refusal_above_the_session_latches_if_no_request_fits_there(
+    left: Left | None, is_latched: bool
+) -> None:
+    model = ModelSpec("m", 8_192, prices=Prices(1, 100))
+    head = SessionHarness(program_profile("host")).opens()
+    head.asks()
+    work = UnitOfWork(head.state, 9)
+    work.update_record("host", model=model)
+    ancestry = work.ancestry("host")
+    assert ancestry is not None
+    latch(work, ancestry, 0, "too small", left)
+    record = work.record("host")
+    assert record is not None
+    books = record.program or NO_BOOKS
+    assert (books.refusal, books.is_refused_above) == (("too small", True) if is_latched else ("", False))

@@ -22,7 +22,13 @@ from pydantic_ai.usage import RequestUsage
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import CallboardError, SessionDetached
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import pydantic_ai_agent
 from callboard.replay.recording import Recording
@@ -37,9 +43,14 @@ from tests.runtime.brains.agents import Verdict, expert, policy, saying, turns_i
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-def run(brain: Any, answers: Any = policy, prompt: str = "2+3?", **more: Any) -> Any:
+def run(brain: Any, answers: Any = policy, prompt: Any = "2+3?", **more: Any) -> Any:
     runtime = Runtime(more.pop("log", ":memory:"), model=ScriptedModel(answers), deps=more.pop("deps", None))
     return runtime.run_sync(brain, prompt, session_id="s", **more)
+
+
+def gate_of(ctx: Any) -> Any:
+    """Return the model of a run, which the framework's types allow to be one of another kind."""
+    return ctx.model
 
 
 def results(request: ModelRequest) -> list[tuple[str, bool]]:
@@ -72,9 +83,8 @@ def test_a_run_is_questions_calls_and_a_typed_report(tmp_path: Path) -> None:
     assert bytes(seen[0].system) == b'"Be terse."'
     with Recording.open(tmp_path / "log.db", "s") as recording:
         assert recording.verify().is_ok
-        effects = {
-            event.body.tool: event.body.effect for event in recording.events if event.kind == "CallTool"
-        }
+        bodies = [event.body for event in recording.events]
+        effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
         assert effects == {"add": "read", "save": "write"}
 
 
@@ -101,7 +111,7 @@ def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer()
         after = go_on(scenario, log[:length]).run(lambda count: 0)
         end = after.of(AskEnded)[-1]
         assert (end.kind, end.text) == ("reported", '{"good":true,"why":"5"}')
-        asked = [event for event in after.events(CallModel) if event.body.agent != "host"]
+        asked = [grant for grant in after.of(CallModel) if grant.agent != "host"]
         lost = [reply for reply in after.of(ModelReplied) if reply.status == "lost"]
         assert 3 <= len(asked) <= 3 + len(lost) <= 4
         assert len(after.of(ToolStarted)) == 1  # the write
@@ -110,14 +120,14 @@ def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer()
 
 
 def test_a_refused_budget_ends_the_brain_whatever_its_code_makes_of_it() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="stubborn", instructions="x" * 2_000)
-    inner: FrameworkAgent[None, str] = FrameworkAgent(name="inner", instructions="y" * 9_000)
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="stubborn", instructions="x" * 2_000)
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner", instructions="y" * 9_000)
 
     @agent.tool
-    async def ask(ctx: RunContext[None]) -> str:
+    async def ask(ctx: RunContext[Any]) -> str:
         """Ask another one, and take any failure."""
         with contextlib.suppress(Exception):
-            await inner.run("why?", model=ctx.model, usage=ctx.usage)
+            await inner.run("why?", model=gate_of(ctx), usage=ctx.usage)
         return "no matter"
 
     brain = pydantic_ai_agent(agent, in_program=["ask"])
@@ -130,14 +140,14 @@ def test_a_refused_budget_ends_the_brain_whatever_its_code_makes_of_it() -> None
 
 
 def test_nested_agents_ask_through_the_same_gate_and_count_their_usage() -> None:
-    inner: FrameworkAgent[None, str] = FrameworkAgent(name="inner")
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="outer")
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="outer")
     counted: list[int] = []
 
     @agent.tool
-    async def ask(ctx: RunContext[None], what: str) -> str:
+    async def ask(ctx: RunContext[Any], what: str) -> str:
         """Ask another one."""
-        result = await inner.run(what, model=ctx.model, usage=ctx.usage)
+        result = await inner.run(what, model=gate_of(ctx), usage=ctx.usage)
         counted.append(ctx.usage.requests)
         return result.output
 
@@ -152,7 +162,7 @@ def test_nested_agents_ask_through_the_same_gate_and_count_their_usage() -> None
 
 
 def test_a_person_decides_about_a_call_and_the_model_reads_a_refusal() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="payer")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="payer")
     told: list[Any] = []
 
     @agent.tool_plain(requires_approval=True)
@@ -221,19 +231,19 @@ class Nested:
     """Agents that reach for something outside of the gate."""
 
     @staticmethod
-    def native() -> FrameworkAgent[None, str]:
+    def native() -> FrameworkAgent[Any, str]:
         """A service's own tool."""
         return FrameworkAgent(name="native", capabilities=[NativeTool(WebSearchTool())])
 
     @staticmethod
-    def settings() -> FrameworkAgent[None, str]:
+    def settings() -> FrameworkAgent[Any, str]:
         """A setting that services name in their own ways."""
         return FrameworkAgent(name="settings", model_settings={"seed": 1})
 
     @staticmethod
-    def network() -> FrameworkAgent[None, str]:
+    def network() -> FrameworkAgent[Any, str]:
         """A tool in the program that opens a connection."""
-        agent: FrameworkAgent[None, str] = FrameworkAgent(name="network")
+        agent: FrameworkAgent[Any, str] = FrameworkAgent(name="network")
 
         @agent.tool_plain
         async def look() -> str:
@@ -259,13 +269,13 @@ def test_a_way_past_the_gate_is_refused(make: Callable[[], Any], inner: Any, why
 
 
 def test_a_stream_is_refused() -> None:
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="streams")
-    inner: FrameworkAgent[None, str] = FrameworkAgent(name="inner")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="streams")
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner")
 
     @agent.tool
-    async def ask(ctx: RunContext[None]) -> str:
+    async def ask(ctx: RunContext[Any]) -> str:
         """Stream."""
-        async with inner.run_stream("x", model=ctx.model) as result:
+        async with inner.run_stream("x", model=gate_of(ctx)) as result:
             return await result.get_output()
 
     outcome = run(pydantic_ai_agent(agent, in_program=["ask"]), lambda request: call("ask"))
@@ -275,12 +285,12 @@ def test_a_stream_is_refused() -> None:
 
 def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() -> None:
     inner = FrameworkAgent(TestModel(custom_output_text="local"), name="inner")
-    agent: FrameworkAgent[None, str] = FrameworkAgent(name="opaque")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="opaque")
 
     @agent.tool_plain
     async def ask() -> str:
         """Ask a model that nobody sees."""
-        return (await inner.run("x")).output
+        return str((await inner.run("x")).output)
 
     outcome = run(
         pydantic_ai_agent(agent, in_program=["ask"]),
@@ -298,7 +308,7 @@ def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
                 await release.wait()
             return say("done") if turns_in(request) else calls(call("look"))
 
-        agent: FrameworkAgent[None, str] = FrameworkAgent(name="changed", instructions=instructions)
+        agent: FrameworkAgent[Any, str] = FrameworkAgent(name="changed", instructions=instructions)
 
         @agent.tool_plain
         def look() -> str:
@@ -312,7 +322,7 @@ def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
             session = await runtime.open(brain, session_id="s")
             ask = asyncio.ensure_future(session.ask("go"))
             async for event in session.events():
-                if event.kind == "CallModel" and event.body.agent != "host" and event.seq > 20:
+                if isinstance(event.body, CallModel) and event.body.agent != "host" and event.seq > 20:
                     break
         with pytest.raises(SessionDetached):
             await ask

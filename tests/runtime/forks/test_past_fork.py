@@ -6,7 +6,7 @@ from typing import Any
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, Forked
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ToolStarted
-from callboard.runtime.forks.past_fork import PastFork, past_fork
+from callboard.runtime.forks.starting import PastFork, past_fork
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.resuming import RecordedSession, read_session

@@ -14,15 +14,16 @@ from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import CallTool, TimerFired, ToolReturned
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable
+from callboard.runtime.forks import playback
 from callboard.runtime.forks import playback as module
-from callboard.runtime.forks.playback import LivePlayback
-from callboard.runtime.forks.virtual_clock import VirtualClock
+from callboard.runtime.forks.playback import LivePlayback, ReusingPort, VirtualClock
 from callboard.runtime.sessions.board import Board
 from tests.actors.session.hand_written import Log
 
@@ -490,3 +491,110 @@ def test_an_abort_has_the_held_answer_given_in_its_turn() -> None:
     assert world.live.abort(request) is True
     world.idle.run()
     assert world.board.said == ["100: ok 2"]
+
+
+class Real:
+    """The monotonic clock of the process."""
+
+    def __init__(self) -> None:
+        self.ms = 5_000.0
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> Real:
+    made = Real()
+    monkeypatch.setattr(playback, "monotonic_ms", lambda: made.ms)
+    return made
+
+
+def test_it_stands_until_it_runs(real: Real) -> None:
+    clock = VirtualClock(100)
+    real.ms += 50
+    assert clock.now_ms() == 100
+    clock.run(True)
+    assert clock.now_ms() == 100
+    real.ms += 7
+    assert clock.now_ms() == 107
+
+
+def test_it_keeps_its_time_when_it_stops_and_goes_on_from_there(real: Real) -> None:
+    clock = VirtualClock(100)
+    clock.run(True)
+    real.ms += 7
+    clock.run(False)
+    real.ms += 1_000
+    assert clock.now_ms() == 107
+    clock.run(True)
+    real.ms += 3
+    assert clock.now_ms() == 110
+
+
+def test_to_let_it_run_again_changes_nothing(real: Real) -> None:
+    clock = VirtualClock(100)
+    clock.run(True)
+    real.ms += 7
+    clock.run(True)
+    real.ms += 7
+    assert clock.now_ms() == 114
+    clock.run(False)
+    clock.run(False)
+    assert clock.now_ms() == 114
+
+
+def test_it_moves_forward_and_never_back(real: Real) -> None:
+    clock = VirtualClock(100)
+    clock.move_to(90)
+    assert clock.now_ms() == 100
+    clock.move_to(300)
+    assert clock.now_ms() == 300
+    clock.move_to(300)
+    assert clock.now_ms() == 300
+
+
+@pytest.mark.parametrize(("to", "found"), [(105, 110), (150, 150)])
+def test_a_move_while_it_runs_counts_the_time_that_has_passed_once(real: Real, to: int, found: int) -> None:
+    clock = VirtualClock(100)
+    clock.run(True)
+    real.ms += 10
+    clock.move_to(to)
+    assert clock.now_ms() == found
+    real.ms += 10
+    assert clock.now_ms() == found + 10
+
+
+REQUEST = Event(7, 0, "host", "tools", 0, CallTool(1, 0, "look", "read", NULL))
+
+
+class Told:
+    """A port, or a playback, that notes its orders."""
+
+    def __init__(self, name: str, heard: list[str], *, has_started: bool = True) -> None:
+        self._name, self._heard, self._has_started = name, heard, has_started
+        self.running: set[asyncio.Task[Any]] = set()
+
+    def start(self, request: Event) -> None:
+        self._heard.append(f"{self._name} starts {request.seq}")
+
+    def abort(self, request: Event) -> bool:
+        self._heard.append(f"{self._name} aborts {request.seq}")
+        return self._has_started
+
+    def detach(self) -> None:
+        self._heard.append(f"{self._name} detaches")
+
+    async def aclose(self) -> None:
+        self._heard.append(f"{self._name} closes")
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+def test_requests_go_to_the_playback_and_the_end_to_the_port(has_started: bool) -> None:
+    heard: list[str] = []
+    port = Told("port", heard)
+    playback = Told("playback", heard, has_started=has_started)
+    reusing = ReusingPort(port, cast("LivePlayback", playback))
+    reusing.start(REQUEST)
+    assert reusing.abort(REQUEST) is has_started
+    reusing.detach()
+    asyncio.run(reusing.aclose())
+    assert reusing.running is port.running
+    assert heard == ["playback starts 7", "playback aborts 7", "port detaches", "port closes"]

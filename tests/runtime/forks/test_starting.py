@@ -9,8 +9,7 @@ from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, CONTEXT, MO
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.recorded_answers import RecordedAnswers
-from callboard.runtime.forks.playback import LivePlayback
-from callboard.runtime.forks.reusing_port import ReusingPort
+from callboard.runtime.forks.playback import LivePlayback, ReusingPort
 from callboard.runtime.forks.starting import Forking, checked_effects, hold_open, play_back, result_json
 from callboard.runtime.sessions.board import Board
 from tests.actors.session.hand_written import Log

@@ -205,4 +205,4 @@ def test_a_list_of_charges_is_the_callers_own() -> None:
     spending.apply([CALL, Settlement(CALL, Need(5))])
     asyncio.run(spending.hand_over("s", 2, [], [CALL], 9))
     asyncio.run(spending.unlogged()).clear()
-    assert len(asyncio.run(spending.unlogged())) == 1
+    assert asyncio.run(spending.unlogged()) == [Unlogged(CALL, 9)]

@@ -19,7 +19,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.errors import ToolError
 from callboard.runtime.mcp.calls import Caller
-from callboard.runtime.mcp.sending import Answer, Sending
+from callboard.runtime.mcp.foreign_json import Answer, Sending
 from callboard.runtime.tools.sources import Scope
 from tests.effort import effort
 from tests.runtime.mcp.fakes import Peer, Reply, came_to, line, over_http, over_sse, over_stdio

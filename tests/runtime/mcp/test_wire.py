@@ -7,7 +7,7 @@ from typing import Any
 import mcp.types as types
 import pytest
 
-from callboard.runtime.mcp.sending import CURRENT, Answer, Sending
+from callboard.runtime.mcp.foreign_json import CURRENT, Answer, Sending
 from callboard.runtime.mcp.specs import ToolLists
 from callboard.runtime.mcp.wire import NamelessErrors, Wire, error_of, same_id
 from tests.effort import effort

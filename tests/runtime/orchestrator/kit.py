@@ -2,7 +2,7 @@
 
 from callboard import ProgramContext
 from callboard.orchestrator import SpecialistContext, SpecialistResult
-from callboard.runtime.orchestrator.specialists import SpecialistPolicy
+from callboard.runtime.orchestrator.analysis import SpecialistPolicy
 
 
 def answering(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.token_estimates import estimated_tokens
 from callboard.runtime.outputs.encodings import AUTO, encoded, xml, yaml
-from callboard.runtime.outputs.values import read_json
+from callboard.runtime.outputs.toon import read_json
 from tests.actors.protocol.test_token_estimates import RECORDED
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES

@@ -1,5 +1,6 @@
 """TOON: the cases of its specification, and a decoder that is not ours."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.runtime.outputs.toon import toon, with_folded_keys
+from callboard.errors import InvalidPrompt
+from callboard.runtime.outputs.toon import is_plain, json_value, kind_of, toon, with_folded_keys
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
 
@@ -100,3 +102,42 @@ def test_a_folded_key_never_meets_a_key_of_the_root() -> None:
     value: dict[str, Any] = {"a": {"b": {"c": 1}}, "a.b": 2, "a.b.c": 3}
     assert with_folded_keys(value, 2) == value
     assert with_folded_keys(value, 3) == value
+
+
+@dataclasses.dataclass
+class Box:
+    label: str
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "nothing"),
+        (True, "flag"),
+        (3, "number"),
+        (0.5, "number"),
+        ("", "text"),
+        ({}, "mapping"),
+        ([], "list"),
+        ([1, 2], "list"),
+        ([{"a": 1}, {"a": 2}], "table"),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "table"),
+        ([{"a": 1}, {"b": 2}], "list"),
+        ([{"a": 1}, {"a": [1]}], "list"),
+        ([{}, {}], "list"),
+        ([{"a": 1}, 2], "list"),
+    ],
+)
+def test_the_kind_of_a_value(value: object, kind: str) -> None:
+    assert kind_of(value) == kind
+
+
+def test_objects_become_what_json_has_for_them() -> None:
+    assert json_value([Box("a"), (1, 2)]) == [{"label": "a"}, [1, 2]]
+    with pytest.raises(InvalidPrompt, match="it"):
+        json_value({"a": object()})
+
+
+def test_a_list_is_not_plain() -> None:
+    values: list[object] = [None, True, 1, 0.5, "a", [], {}]
+    assert [is_plain(one) for one in values] == [True] * 5 + [False] * 2

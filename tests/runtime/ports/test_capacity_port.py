@@ -186,7 +186,7 @@ def test_a_call_waits_until_the_bucket_has_its_tokens(monkeypatch: pytest.Monkey
     """The large call leaves a debt of a seventh of a second. The bucket's clock stands until that is seen."""
     begun = monotonic_ms()
     passed_ms = [0]
-    monkeypatch.setattr("callboard.runtime.capacity.monotonic_ms", lambda: begun + passed_ms[0])
+    monkeypatch.setattr("callboard.runtime.budgets.monotonic_ms", lambda: begun + passed_ms[0])
     large, small = Service(max_tokens=2_000_000, waits=True), Service(max_tokens=600)
 
     async def body(runtime: Runtime) -> None:
@@ -499,7 +499,7 @@ def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = monotonic_ms()
-    monkeypatch.setattr("callboard.runtime.capacity.monotonic_ms", lambda: now)
+    monkeypatch.setattr("callboard.runtime.budgets.monotonic_ms", lambda: now)
     log = recorded_up_to(CapacityGiven)
     service = Service(waits=True)
 

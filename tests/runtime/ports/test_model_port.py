@@ -25,8 +25,7 @@ from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
 from callboard.runtime.ports import model_port
-from callboard.runtime.ports.body_keeper import BodyKeeper
-from callboard.runtime.ports.count_watch import CountWatch
+from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.model_port import USAGE_MAX, ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import Secrets
@@ -401,8 +400,8 @@ def test_a_request_has_what_its_model_needs() -> None:
 def test_another_request_than_the_granted_one_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     made = request_of
 
-    def other(state: Any) -> ModelRequest:
-        request = made(state)
+    def other(*given: Any) -> ModelRequest:
+        request = made(*given)
         request.digest = "other"
         return request
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -24,16 +25,18 @@ from callboard import (
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.telemetry import Telemetry
-from callboard.actors.protocol.value_types import InputAsked
+from callboard.actors.protocol.value_types import CacheRequest, InputAsked
 from callboard.errors import SessionDetached
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Reply
+from callboard.runtime.ports.tool_port import Freshness, completed, of_hit
+from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.stream_items import ToolProgress
 from callboard.runtime.tools.execution import ToolRunner
@@ -528,3 +531,62 @@ def test_a_call_that_the_end_of_the_loop_cancels_has_no_answer(effect: Effect) -
 
     asyncio.run(asyncio.wait_for(inside(), 20))
     assert not answers(events_of(log))
+
+
+BOARD = cast("Board", SimpleNamespace(session_id="s-1", now_ms=1_250))
+
+
+def request(**fields: Any) -> Event:
+    return Event(7, 1_000, "host", "tools", 3, CallTool(1, 0, "look", "read", NULL, **fields))
+
+
+def test_a_plain_call_has_none() -> None:
+    assert completed(None, BOARD, request(), "") is None
+
+
+def test_the_call_its_times_and_the_cache_are_added_to_what_was_measured() -> None:
+    told = completed(Telemetry(duration_us=9, retries=1), BOARD, request(), "2")
+    assert told == Telemetry("look", "2", "s-1#7", 1_000, 250, duration_us=9, retries=1)
+    cached = request(cache=CacheRequest("k"))
+    missed, hit = completed(None, BOARD, cached, ""), completed(None, BOARD, cached, "", is_hit=True)
+    assert missed is not None
+    assert hit is not None
+    assert (missed.cache, missed.cache_key, hit.cache, hit.cache_key) == ("miss", "k", "hit", "k")
+
+
+def test_a_clock_that_went_back_gives_no_time_below_0() -> None:
+    for at, expected in ((1_249, 1), (1_250, 0), (1_251, 0)):
+        asked = Event(7, at, "host", "tools", 3, CallTool(1, 0, "look", "read", NULL))
+        told = completed(Telemetry(), BOARD, asked, "")
+        assert told is not None
+        assert told.latency_ms == expected
+
+
+def test_a_hit_repeats_the_size_and_not_the_times_of_its_origin() -> None:
+    assert of_hit(None) is None
+    assert of_hit(Telemetry(duration_us=9, tokens_out_estimated=4)) == Telemetry(tokens_out_estimated=4)
+
+
+def request_of_freshness(seq: int, over_writes: bool = False) -> Event:
+    call = CallTool(1, 0, "look", "read", NULL, cache=CacheRequest("key", 0, over_writes))
+    return Event(seq, seq, "host", "tools", 0, call)
+
+
+def test_every_result_is_fresh_at_first() -> None:
+    assert Freshness().since(request_of_freshness(9), None) == 0
+
+
+def test_results_of_before_other_deps_are_not_fresh() -> None:
+    fresh, deps = Freshness(), object()
+    assert [fresh.since(request_of_freshness(seq), deps) for seq in (3, 5)] == [3, 3]
+    assert fresh.since(request_of_freshness(8, over_writes=True), object()) == 8
+
+
+def test_nothing_is_fresh_while_a_left_thread_runs_nor_what_was_read_before_its_end() -> None:
+    fresh, is_running = Freshness(), True
+    fresh.add(lambda: is_running)
+    fresh.add(lambda: False)
+    assert [fresh.since(request_of_freshness(seq), None) for seq in (3, 5)] == [3, 5]
+    assert fresh.since(request_of_freshness(6, over_writes=True), None) == 0
+    is_running = False
+    assert [fresh.since(request_of_freshness(seq), None) for seq in (7, 9)] == [7, 7]

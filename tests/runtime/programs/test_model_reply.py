@@ -55,3 +55,17 @@ def test_a_reply_has_its_texts_its_calls_and_its_message() -> None:
     reply = ModelReply([{"type": "text", "text": "a"}, call, {"type": "text", "text": "b"}], "tool_use")
     assert (reply.text, reply.calls, reply.usage) == ("a\nb", [call], ZERO)
     assert reply.message == {"role": "assistant", "content": reply.blocks}
+
+
+def test_a_message_that_was_checked_before_is_not_checked_again() -> None:
+    (known,) = checked([USER]).messages
+    asked: list[bytes] = []
+
+    def is_known(message: bytes) -> bool:
+        asked.append(message)
+        return message == bytes(known)
+
+    given = whole_request([USER, {"role": "user", "content": "a\0b"}], (), "", None, None, "", is_known)
+    assert given.messages[0] == known
+    assert b"\\u0000" not in bytes(given.messages[1])  # cleaned, since it was not known
+    assert len(asked) == 2

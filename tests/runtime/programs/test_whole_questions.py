@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.models.scripted import ScriptedModel, call, calls
@@ -67,6 +68,9 @@ def test_fifty_turns_take_the_room_of_their_text_and_verify(tmp_path: Path) -> N
         last = [event for event in recording.events if event.kind == "CallModel"][-2]
         request = recording.request(last.seq)
         assert (request.length, len(request.tools)) == (2 * TURNS + 1, 1)
+        assert "cut_answer" not in {finding.kind for finding in recording.diagnose()}
+        begun = [event.body.description for event in recording.events if isinstance(event.body, Begin)]
+        assert begun[1:3] == ["a request of 1 message", "a request of 3 messages"]
 
 
 def test_the_tokens_that_a_request_states_are_reserved(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import checker
 from callboard.runtime.schemas import checker as checker_module
 from callboard.runtime.schemas.checker import Pool
-from callboard.runtime.schemas.limits import WORKERS_MAX
+from callboard.runtime.schemas.json_text import WORKERS_MAX
 from callboard.runtime.schemas.worker import HELLO, frame, message_frame
 from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, answer_of, checking, report_request
 

@@ -11,8 +11,7 @@ from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
 from callboard.runtime.schemas.compiled import Unfit, compile_keyword, compile_schema
-from callboard.runtime.schemas.json_text import parse
-from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN
+from callboard.runtime.schemas.json_text import MULTIPLE_OF_MIN, parse
 from callboard.runtime.schemas.subschema_index import PLACES
 from tests.effort import effort
 from tests.runtime.schemas.kit import accepted, text

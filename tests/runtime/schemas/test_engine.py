@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.port_messages import CheckSchema
-from callboard.runtime.schemas import limits, validation
+from callboard.runtime.schemas import json_text, validation
 from callboard.runtime.schemas.engine import Engine, TooMuch, accept
-from callboard.runtime.schemas.limits import (
+from callboard.runtime.schemas.json_text import (
     INLINE_PATTERNS,
     INLINE_SCHEMA_BYTES,
     SCHEMA_BYTES_MAX,
@@ -63,7 +63,7 @@ def test_a_report_under_a_schema_that_is_not_accepted_fails() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b'"' + b"x" * limits.VALUE_BYTES_MAX + b'"', "has 1,048,578 bytes"),
+        (b'"' + b"x" * json_text.VALUE_BYTES_MAX + b'"', "has 1,048,578 bytes"),
         (chain_of(65, 1), "nests more than 64 levels"),
         (b"[" * 5_000 + b"]" * 5_000, "nests too deeply"),
     ],
@@ -96,8 +96,8 @@ def test_the_loop_answers_good_reports_and_leaves_bad_ones_to_the_worker() -> No
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"description": "x" * limits.INLINE_SCHEMA_BYTES}, 1),
-        ({}, "x" * limits.INLINE_VALUE_BYTES),
+        ({"description": "x" * json_text.INLINE_SCHEMA_BYTES}, 1),
+        ({}, "x" * json_text.INLINE_VALUE_BYTES),
         ({"uniqueItems": True}, [10**25]),
         ({"pattern": "^(.*a){9}$"}, "a" * 20_000),
         ({"pattern": "^(?=a)"}, "a"),
@@ -124,19 +124,19 @@ def test_an_engine_answers_after_it_gave_up() -> None:
 
 def test_schemas_are_remembered_within_bounds() -> None:
     engine = on_the_loop()
-    for index in range(2 * limits.CACHED_SCHEMAS):
+    for index in range(2 * json_text.CACHED_SCHEMAS):
         engine.check(accept_request({"const": index}))
-    assert len(engine._entries) == limits.CACHED_SCHEMAS
+    assert len(engine._entries) == json_text.CACHED_SCHEMAS
     for index in range(40):
         unbounded().check(accept_request({"description": "x" * 60_000, "const": index}))
-    assert sum(map(len, unbounded()._entries)) == unbounded()._bytes <= limits.CACHED_BYTES
+    assert sum(map(len, unbounded()._entries)) == unbounded()._bytes <= json_text.CACHED_BYTES
 
 
 def test_a_schema_in_use_is_not_the_one_that_is_forgotten() -> None:
     engine = on_the_loop()
     engine.check(accept_request(COUNTS))
     first = next(iter(engine._entries.values()))
-    for index in range(limits.CACHED_SCHEMAS + 10):
+    for index in range(json_text.CACHED_SCHEMAS + 10):
         engine.check(accept_request({"const": index}))
         engine.check(accept_request(COUNTS))
     assert any(entry is first for entry in engine._entries.values())

@@ -8,7 +8,7 @@ import pytest
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.limits import PROBLEMS_MAX, TEXT_CHARS_MAX
+from callboard.runtime.schemas.json_text import PROBLEMS_MAX, TEXT_CHARS_MAX
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.schemas.validators import Validators
 from callboard.runtime.secrets.redactor import Redactor

@@ -24,10 +24,9 @@ from callboard.errors import CorruptLog, MissingBudgets, MisuseError
 from callboard.log import MemoryLog
 from callboard.runtime.budgets import SharedBudgets
 from callboard.runtime.log.spending import Spending
-from callboard.runtime.ports.budget_port import BudgetPort
+from callboard.runtime.ports.capacity_port import BudgetPort
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.bound import Bound
-from callboard.runtime.sessions.budgeting import Budgeting
+from callboard.runtime.sessions.budgeting import Bound, Budgeting
 from callboard.runtime.sessions.resuming import RecordedSession
 
 OPENED = SessionOpened(2, "host", (), ModelSpec("m"), tags=("t:a",))
@@ -210,7 +209,7 @@ def test_the_books_of_a_fork_that_goes_on_leave_reused_answers_out() -> None:
 
 
 def test_a_board_gets_what_its_session_is_bound_by() -> None:
-    board = cast("Any", SimpleNamespace(ports={}, stage=print, on_failure=print, session_id="s"))
+    board = cast("Any", SimpleNamespace(ports={}, takers={}, stage=print, on_failure=print, session_id="s"))
     made = Budgeting(Shared())
     made.connect(cast("Board", board), Bound())
     assert (board.ports, board.stage) == ({}, print)

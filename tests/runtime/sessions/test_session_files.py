@@ -24,7 +24,7 @@ from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.errors import MissingFiles, MisuseError
 from callboard.runtime.log.protocol import event_of
-from callboard.runtime.sessions.session_files import FilesChoice
+from callboard.runtime.sessions.session_deps import FilesChoice
 from tests.waiting import until
 
 

@@ -10,7 +10,7 @@ from callboard.errors import MisuseError
 from callboard.log import MemoryLog
 from callboard.memory import SQLiteMemory
 from callboard.runtime.models.scripted import Call, Reply
-from callboard.runtime.sessions.session_memory import checked_memory, memory_of
+from callboard.runtime.sessions.session_deps import checked_memory, memory_of
 from callboard.tools.memory import MEMORY_TOOLS
 from tests.runtime.memory.plain import PlainMemory
 

@@ -19,7 +19,7 @@ from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Call
-from callboard.runtime.schemas.limits import INLINE_VALUE_BYTES
+from callboard.runtime.schemas.json_text import INLINE_VALUE_BYTES
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.testing import simulate
 from tests.effort import effort

@@ -17,9 +17,8 @@ from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.runtime.log.protocol import Stored
 from callboard.runtime.sessions import streaming
 from callboard.runtime.sessions.detaching import ProcessLife
-from callboard.runtime.sessions.stream_choice import StreamChoice
 from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta, TextReset, ToolProgress
-from callboard.runtime.sessions.stream_reader import Reader
+from callboard.runtime.sessions.stream_reader import Reader, StreamChoice
 from callboard.runtime.sessions.streaming import SessionStream, StreamHub
 
 EVERYTHING = StreamChoice("*")

@@ -16,7 +16,7 @@ from callboard import Agent, Runtime
 from callboard.actors.protocol.request import ModelRequest
 from callboard.errors import MisuseError
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.sessions import keep_alive
+from callboard.runtime.sessions import stream_reader
 from callboard.runtime.sessions.session import Session
 from tests.runtime.sessions.streaming_kit import BUSY, Typed, TypingModel
 
@@ -147,7 +147,7 @@ def test_a_browser_sees_the_session_through_uvicorn_leaves_in_mid_stream_and_com
 def test_a_quiet_connection_gets_comments_and_an_id_that_is_none_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keep_alive, "KEEP_ALIVE_S", 0.3)
+    monkeypatch.setattr(stream_reader, "KEEP_ALIVE_S", 0.3)
 
     async def main() -> None:
         async with Runtime(MemoryLog(), model=TypingModel(reply)) as runtime:
@@ -165,6 +165,6 @@ def test_a_quiet_connection_gets_comments_and_an_id_that_is_none_is_refused(
                     assert browser.status == 400
                     await browser.leave()
                 await session.close()
-        assert not keep_alive.keep_alive_of(asyncio.get_running_loop())._due
+        assert not stream_reader.keep_alive_of(asyncio.get_running_loop())._due
 
     asyncio.run(main())

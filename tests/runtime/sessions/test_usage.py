@@ -13,7 +13,8 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.errors import CorruptLog, MisuseError
 from callboard.log import MemoryLog, SQLiteLog
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.sessions.usage import fill_usage
+from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.sessions.usage import fill_usage, tags_of
 
 PRICES = Prices(1, 5)
 
@@ -146,6 +147,16 @@ def test_missing_usage_is_filled_in_once_from_the_events(log: EventLog) -> None:
         assert await runtime.usage(by="profile") == before
 
     within(log, body)
+
+
+def test_the_sessions_of_a_tag_are_those_that_have_it() -> None:
+    rows = [
+        SessionRow(name, 1, 0, 0, "", n, tags=tags)
+        for n, (name, tags) in enumerate({"a": ("x", "y"), "b": ()}.items())
+    ]
+    assert tags_of(rows, None) == {"a": ("x", "y"), "b": ()}
+    assert tags_of(rows, "y") == {"a": ("x", "y")}
+    assert tags_of(rows, "z") == {}
 
 
 def test_damaged_usage_is_refused_and_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.tools.cached_tools import refuse_alike
+from callboard.runtime.tools.sources import refuse_alike
 from callboard.runtime.tools.tool import FunctionTool, tool
 from tests.runtime.sessions.kit import run
 

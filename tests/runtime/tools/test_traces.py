@@ -8,7 +8,7 @@ import pytest
 
 from callboard.actors.protocol.errors import ToolError
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
-from callboard.runtime.tools.traces import TRACE_CHARS_MAX, trace_of
+from callboard.runtime.tools.output import TRACE_CHARS_MAX, trace_of
 
 PLAIN = NO_SECRETS.redactor
 

@@ -1,11 +1,20 @@
 """The attributes of spans."""
 
 import json
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, TurnRequested
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import Usage
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import Attribute, attributes_of, cut, span_name
 from callboard.runtime.log.telemetry.spans import Span
@@ -109,3 +118,159 @@ def test_a_block_that_is_no_text_is_named_by_its_kind_and_a_reused_answer_is_mar
     assert message["parts"] == [{"type": "image"}, {"type": "text", "content": "x"}]
     assert attributes[names.REUSED] is True
     assert attributes[names.RESPONSE_MODEL] == "m-1"
+
+
+# --- spans made by hand: each value another one -----------------------------------------
+
+
+def made(operation: names.Operation, begun: AnyMessage, ended: AnyMessage | None, **more: Any) -> Span:
+    """Build a span of events 4 and 9."""
+    first, last = (
+        Event(seq, 0, "a", "b", 0, body) if body else None for seq, body in ((4, begun), (9, ended))
+    )
+    assert first is not None
+    fields = {"name": "n", "agent": "host.1", "profile": "kid", **more}
+    return Span(operation=operation, trace=2, parent=3, begun=first, ended=last, end_ms=7, **fields)
+
+
+COMMON: dict[str, Attribute] = {
+    names.CONVERSATION: "s",
+    names.SEQ: 4,
+    names.ACTOR: "host.1",
+    names.END_SEQ: 9,
+}
+CHAT: dict[str, Attribute] = {
+    **COMMON,
+    names.OPERATION: "chat",
+    names.AGENT_NAME: "kid",
+    names.PROVIDER: "gcp.gemini",
+    names.REQUEST_MODEL: "m-1",
+    names.REQUEST_MAX_TOKENS: 50,
+    names.TURN: 6,
+    names.ATTEMPT: 8,
+}
+TOOL: dict[str, Attribute] = {
+    **COMMON,
+    names.OPERATION: "execute_tool",
+    names.AGENT_NAME: "kid",
+    names.TOOL_NAME: "save",
+    names.TOOL_TYPE: "function",
+    names.EFFECT: "write",
+    names.TURN: 6,
+}
+AGENT: dict[str, Attribute] = {
+    **COMMON,
+    names.OPERATION: "invoke_agent",
+    names.AGENT_NAME: "n",
+    names.AGENT_ID: "host.1",
+}
+MODEL = ModelSpec("m", 50, origin=Origin("a", "google", model="m-1"))
+ASKED = TurnRequested(6, 8)
+CALL = CallTool(6, 7, "save", "write", Json(b"{}"))
+USED_ALL = Usage(3, 5, 7, 11, 13, 17_000_000, 1)
+
+
+def chat(reply: ModelReplied | None, **more: Any) -> Span:
+    return made("chat", CallModel("host.1", 3), reply, asked=ASKED, **{"model": MODEL, **more})
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        (chat(ModelReplied(6)), CHAT),
+        (
+            chat(ModelReplied(6, stop_reason="end", reused=2), charge=USED_ALL, error="busy"),
+            {
+                **CHAT,
+                names.ERROR_TYPE: "busy",
+                names.FINISH_REASONS: ("end",),
+                names.REUSED: True,
+                names.INPUT_TOKENS: 21,
+                names.OUTPUT_TOKENS: 5,
+                names.CACHE_READ_TOKENS: 7,
+                names.CACHE_WRITE_TOKENS: 11,
+                names.CHARGED_TOKENS: 13,
+                names.COST_USD: 17.0,
+            },
+        ),
+        (
+            chat(ModelReplied(6), charge=Usage(calls=1)),
+            {**CHAT, names.INPUT_TOKENS: 0, names.OUTPUT_TOKENS: 0},
+        ),
+        (chat(ModelReplied(6, origin=Origin(model="o"))), {**CHAT, names.RESPONSE_MODEL: "o"}),
+        (chat(ModelReplied(6, model="r", origin=Origin(model="o"))), {**CHAT, names.RESPONSE_MODEL: "r"}),
+        (
+            chat(ModelReplied(6), model=ModelSpec("m", 50, origin=Origin("a"))),
+            {**CHAT, names.REQUEST_MODEL: "m", names.PROVIDER: "a"},
+        ),
+        (made("execute_tool", CALL, ToolReturned(6, 7, "ok")), TOOL),
+        (made("execute_tool", CALL, Finished("answered")), TOOL),
+        (
+            made("execute_tool", replace(CALL, id="t1"), ToolReturned(6, 7, "ok", reused=3), about="x" * 201),
+            {
+                **TOOL,
+                names.TOOL_CALL_ID: "t1",
+                names.REUSED: True,
+                names.TOOL_DESCRIPTION: "x" * 199 + "…",
+            },
+        ),
+        (
+            made("execute_tool", CALL, None, status="unfinished", tags=("t",), ending="cut"),
+            {
+                **{key: value for key, value in TOOL.items() if key != names.END_SEQ},
+                names.UNFINISHED: True,
+                names.TAGS: ("t",),
+                names.ENDING: "cut",
+            },
+        ),
+        (
+            made("invoke_agent", ASKED, Finished("answered"), about="x" * 200),
+            {**AGENT, names.AGENT_DESCRIPTION: "x" * 200},
+        ),
+        (
+            made("invoke_workflow", ASKED, None),
+            {
+                **{key: value for key, value in COMMON.items() if key != names.END_SEQ},
+                names.OPERATION: "invoke_workflow",
+                names.WORKFLOW_NAME: "n",
+            },
+        ),
+    ],
+)
+def test_a_span_has_these_attributes_and_no_other(span: Span, expected: dict[str, Attribute]) -> None:
+    assert attributes_of("s", span) == expected
+
+
+USE = {"type": "tool_use", "id": "t1", "name": "save", "input": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("content", "chars", "parts"),
+    [
+        ([USE], 99, [{"type": "tool_call", "id": "t1", "name": "save", "arguments": '{"a":1}'}]),
+        ([{"type": "image"}, {"type": "text", "text": "ab"}], 2, [{"type": "image"}, ["ab"]]),
+        ([{"type": "text", "text": "ab"}, {"type": "image"}], 2, [["ab"]]),
+        ([{"type": "text", "text": "ab"}, {"type": "image"}], 3, [["ab"], {"type": "image"}]),
+        ([{"type": "image"}, {"type": "text"}, "x", None], 9, [{"type": "image"}, [""], ["x"], [""]]),
+    ],
+)
+def test_the_parts_of_an_answer_are_cut_together(content: object, chars: int, parts: list[Any]) -> None:
+    span = chat(ModelReplied(6, content=Json(json.dumps(content).encode())))
+    texts = [{"type": "text", "content": one[0]} if isinstance(one, list) else one for one in parts]
+    found = attributes_of("s", span, chars)[names.OUTPUT_MESSAGES]
+    assert json.loads(str(found)) == [{"role": "assistant", "parts": texts}]
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (Finished("answered", text="t"), "t"),
+        (AskEnded("r", "answered", text="t"), "t"),
+        (Finished("answered", text="t", value=Json(b"[1]")), "[1]"),
+    ],
+)
+def test_an_end_is_its_value_or_else_its_text(ended: AnyMessage, said: str) -> None:
+    begun = Begin(Json(b"{}"), Json(b'"go"'), ModelSpec("m"), Limits())
+    found = attributes_of("s", made("invoke_agent", begun, ended), 99)
+    assert json.loads(str(found[names.INPUT_MESSAGES]))[0]["parts"] == [{"type": "text", "content": "go"}]
+    assert json.loads(str(found[names.OUTPUT_MESSAGES]))[0]["parts"] == [{"type": "text", "content": said}]

@@ -1,12 +1,19 @@
 """The measurements of spans."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import Usage
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS, Instrument, Labels, measured
+from callboard.runtime.log.telemetry.spans import Operation, Span
 from tests.runtime.telemetry.sessions import USED, spans_of_host
 
 
@@ -44,6 +51,62 @@ def test_the_tokens_of_a_call_are_told_as_the_conventions_say() -> None:
     assert {one.amount for one in told if one.labels[-1] == "input"} == {USED.input_tokens + cached}
 
 
+def made(operation: Operation, **more: Any) -> Span:
+    """Build a span of 2.5 seconds, each of whose figures is another one."""
+    begun, ended = (Event(seq, 0, "a", "b", 0, ToolReturned(1, 1, "error")) for seq in (4, 9))
+    fields = {"name": "n", "agent": "host.1", "wait_ms": 1_500, "error": "busy", **more}
+    return Span(operation=operation, trace=2, parent=3, begun=begun, ended=ended, end_ms=2_500, **fields)
+
+
+TOLD = ("chat", "gcp.gemini", "m-1")
+USAGE: list[tuple[Instrument, Labels, float]] = [
+    (metrics.TOKEN_USE, (*TOLD, "input"), 21),
+    (metrics.TOKEN_USE, (*TOLD, "output"), 5),
+    (metrics.TOKENS_USED, ("n", "input"), 3),
+    (metrics.TOKENS_USED, ("n", "output"), 5),
+    (metrics.TOKENS_USED, ("n", "cache_read"), 7),
+    (metrics.TOKENS_USED, ("n", "cache_write"), 11),
+    (metrics.TOKENS_USED, ("n", "reserved"), 13),
+    (metrics.COST, ("n",), 17.0),
+]
+CALL: list[tuple[Instrument, Labels, float]] = [
+    (metrics.ATTEMPTS, ("n", "busy"), 1),
+    (metrics.QUEUE_TIME, ("n",), 1.5),
+    (metrics.MODEL_TIME, (*TOLD, "busy"), 2.5),
+]
+ASKED_MODEL = ModelSpec("m", origin=Origin("a", "google", model="m-1"))
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        (
+            made("invoke_workflow", ending="answered"),
+            [(metrics.ASKS, ("n", "answered"), 1), (metrics.ASK_TIME, ("n",), 2.5)],
+        ),
+        (made("invoke_agent", ending="denied"), [(metrics.DELEGATIONS, ("n", "denied"), 1)]),
+        (made("invoke_agent", status="failed"), [(metrics.DELEGATIONS, ("n", "failed"), 1)]),
+        (made("invoke_agent", agent="host"), []),
+        (made("execute_tool"), [(metrics.TOOL_CALLS, ("n", "error"), 1), (metrics.TOOL_TIME, ("n",), 2.5)]),
+        (made("chat", model=ASKED_MODEL, charge=Usage(3)), CALL),
+        (made("chat", model=ASKED_MODEL, charge=Usage(3, 5, 7, 11, 13, 17_000_000, 1)), [*CALL, *USAGE]),
+        (
+            made("chat", model=ModelSpec("m", origin=Origin("a"))),
+            [*CALL[:2], (metrics.MODEL_TIME, ("chat", "a", "n", "busy"), 2.5)],
+        ),
+    ],
+)
+def test_a_span_has_these_measurements_and_no_other(span: Span, expected: list[object]) -> None:
+    assert [tuple(one) for one in measured(span)] == expected
+
+
+def test_the_buckets_are_those_of_the_conventions() -> None:
+    assert (metrics.CALL_SECONDS[:2], metrics.CALL_SECONDS[-1]) == ((0.01, 0.02), 81.92)
+    assert (metrics.TOKENS[:2], metrics.TOKENS[-1], len(metrics.TOKENS)) == ((1.0, 4.0), 67_108_864.0, 14)
+    assert len(metrics.CALL_SECONDS) == 14
+    assert len(metrics.SECONDS) == 15
+
+
 def test_an_operation_without_an_end_is_not_counted() -> None:
     assert list(measured(replace(spans_of_host()[-1], ended=None))) == []
 
@@ -53,6 +116,9 @@ def test_names_for_prometheus_follow_the_rules_of_opentelemetry() -> None:
     assert metrics.ASK_TIME.prometheus == "callboard_ask_duration_seconds"
     assert metrics.LOG_SIZE.prometheus == "callboard_log_size_bytes"
     assert metrics.COST.prometheus == "callboard_cost_USD_total"
+    assert metrics.OPEN_CALLS.prometheus == "callboard_open_calls"
+    seconds = Instrument("wait.seconds", "histogram", "s", "", bounds=(1.0,))
+    assert seconds.prometheus == "wait_seconds"
     assert len({one.prometheus for one in INSTRUMENTS}) == len(INSTRUMENTS)
 
 

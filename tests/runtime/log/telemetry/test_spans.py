@@ -57,6 +57,8 @@ def test_the_parent_of_a_root_is_empty() -> None:
     spans = spans_of_host()
     roots = [one for one in spans if ids_of("one", one)[2] == b""]
     assert [one.operation for one in roots] == ["invoke_workflow"]
+    child = next(one for one in spans if one.parent)
+    assert ids_of("one", child)[1:] == (span_id("one", child.seq), span_id("one", child.parent))
     assert {ids_of("one", one)[0] for one in spans} == {trace_id("one", roots[0].seq)}
 
 

@@ -1,0 +1,56 @@
+"""All mutants of a module: which of them change functions only, and the verdicts of forks."""
+
+import pytest
+
+from tests.mutants.every_mutant import changed_functions, mutants_of, verdict_of
+from tests.mutants.mutant import ROOT, Mutant
+
+SOURCE = """
+LIMIT = 5
+
+def first(x, y=1):
+    return x < LIMIT
+
+class Box:
+    size = 7
+
+    def second(self):
+        return [one + 1 for one in self.held]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("x < LIMIT", "x <= LIMIT", ["first"]),
+        ("one + 1", "one - 1", ["Box.second"]),
+        ("in self.held", "in ()", ["Box.second"]),
+        ("x < LIMIT", "x < LIMIT  # the same program", []),
+        ("LIMIT = 5", "LIMIT = 6", None),
+        ("y=1", "y=2", None),
+        ("size = 7", "size = 8", None),
+        ("def second", "def third", None),
+    ],
+)
+def test_a_fork_can_have_a_mutant_that_changes_functions_only(
+    old: str, new: str, changed: list[str] | None
+) -> None:
+    assert old in SOURCE
+    found = changed_functions(Mutant("", "", "one", SOURCE, SOURCE.replace(old, new)))
+    assert (None if found is None else [before.co_qualname for before, _ in found]) == changed
+    assert all(before.co_qualname == after.co_qualname for before, after in found or ())
+
+
+@pytest.mark.parametrize(("failed", "verdict"), [(0, "survived"), (1, "found")])
+def test_a_fork_tells_whether_its_tests_failed(failed: int, verdict: str) -> None:
+    assert verdict_of(lambda: failed, 5) == verdict
+
+
+def test_a_draw_takes_so_many_mutants_of_a_module_and_each_once() -> None:
+    module = ROOT / "actors" / "session" / "checkpoints.py"
+    every = mutants_of(module, 0, 0)
+    assert len({one.new for one, _ in every}) == len(every) > 10
+    some = mutants_of(module, 4, 1)
+    assert len(some) == 4
+    assert {one.new for one, _ in some} < {one.new for one, _ in every}
+    assert mutants_of(module, 4, 1) != mutants_of(module, 4, 2)
