@@ -49,7 +49,7 @@ def _check_methods(cls: type) -> None:
             setattr(cls, name, _checked(member, label))
 
 
-def _checked(function: FunctionType, label: str) -> Callable[..., Any]:
+def _checked(function: FunctionType, label: str) -> Callable[..., object]:
     known = known_names(function)
     if not known:
         return function
@@ -82,7 +82,7 @@ def known_names(function: FunctionType) -> dict[str, None]:
     return names
 
 
-def _mark_as_coroutine_function(call: Callable[..., Any]) -> None:
+def _mark_as_coroutine_function(call: Callable[..., object]) -> None:
     """Let `iscoroutinefunction`, and so the mocks of tests, take a wrapper for an async function."""
     mark = getattr(inspect, "markcoroutinefunction", None)
     if mark is not None:  # from 3.12 on

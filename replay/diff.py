@@ -167,7 +167,7 @@ def _place(
     return (agent, kind, turn, body.get("attempt", 1), place, "", 0)
 
 
-def _agent_in(body: dict[str, Any]) -> str:
+def _agent_in(body: dict[str, object]) -> str:
     """Return the agent that a wish for capacity or budgets, or its answer, is for."""
     named = body.get("agent")
     return named if isinstance(named, str) and is_agent(named) else ""
@@ -283,7 +283,7 @@ def _renamed(key: Key, names: Mapping[str, str]) -> Key:
 
 
 def _differences(
-    side: _Side, theirs: Mapping[Key, tuple[int, dict[str, Any]]], names: Mapping[str, str]
+    side: _Side, theirs: Mapping[Key, tuple[int, dict[str, object]]], names: Mapping[str, str]
 ) -> Iterator[Difference]:
     for key, (seq, body) in side.events.items():
         other_seq, other = theirs.get(key, (0, None))

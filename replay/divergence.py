@@ -177,7 +177,7 @@ LONG_CHARS: Final = 65_536
 _KEPT_CHARS: Final = 2_000
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: object) -> Any:
     """Return a JSON value with each long text cut, and its length and digest behind the cut."""
     if isinstance(value, str) and len(value) > LONG_CHARS:
         digest = blake2b(value.encode(), digest_size=16).hexdigest()
@@ -187,7 +187,7 @@ def shortened(value: Any) -> Any:
     return [shortened(inner) for inner in value] if isinstance(value, list) else value
 
 
-def compared(value: Any, names: Mapping[str, str]) -> Any:
+def compared(value: object, names: Mapping[str, str]) -> Any:
     """Return the parts of a message that a difference may be in, its agents renamed."""
     if isinstance(value, list):
         return [compared(inner, names) for inner in value]
@@ -200,20 +200,20 @@ def compared(value: Any, names: Mapping[str, str]) -> Any:
     return parts
 
 
-def _part(name: str, value: Any, names: Mapping[str, str]) -> Any:
+def _part(name: str, value: object, names: Mapping[str, str]) -> Any:
     """Return the parts of a field that a difference may be in."""
     if name in FOREIGN:
         return value
     return _blocks(value) if name == "content" else compared(value, names)
 
 
-def _blocks(content: Any) -> Any:
+def _blocks(content: object) -> object:
     """Return the content of a model, without the ids of its calls and the times of a program's steps."""
     if not isinstance(content, list):
         return content
     return [_block(one) if isinstance(one, dict) else one for one in content]
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
+def _block(block: dict[str, object]) -> dict[str, Any]:
     left_out = _OF_STEPS if block.get("type") == "program_step" else _OF_BLOCKS
     return {name: value for name, value in block.items() if name not in left_out}

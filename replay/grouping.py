@@ -220,7 +220,7 @@ def _moment(event: Event) -> Moment:
     return Moment(event.seq, event.at, event.sender, event.kind)
 
 
-def _key(agent: str, kind: SpanKind, body: Any) -> _Key:
+def _key(agent: str, kind: SpanKind, body: object) -> _Key:
     """Return the key of a span; an ask has no turn, and one runs at a time."""
     return agent, kind, getattr(body, "turn", 0), getattr(body, "call", 0)
 

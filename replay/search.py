@@ -199,7 +199,7 @@ class Query:
         return first
 
 
-def _written(part: Any) -> str:
+def _written(part: object) -> str:
     """Return a field's name, or an item's place, as a path holds it."""
     return written(part) if type(part) is str else str(part)
 

@@ -76,13 +76,13 @@ def told_in(messages: Iterable[Json], agent: str) -> Iterator[Told]:
                 yield part
 
 
-def _blocks(content: object) -> list[dict[str, Any]]:
+def _blocks(content: object) -> list[dict[str, object]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
 
 
-def _part(block: dict[str, Any], by: str, calls: dict[str, Told]) -> Told | None:
+def _part(block: dict[str, object], by: str, calls: dict[str, Told]) -> Told | None:
     """Return a block as a part; None for one that is not text, call or result."""
     match block:
         case {"type": "text", "text": str(text)}:

@@ -169,7 +169,7 @@ def contract_of(agent: str, given: object) -> Contract:
     return Contract(agent, given, form, to_json(schema, what="The contract"))
 
 
-def _described(agent: str, given: type) -> tuple[TypeForm, dict[str, Any]]:
+def _described(agent: str, given: type) -> tuple[TypeForm, dict[str, object]]:
     try:
         form = form_of(given)
         return form, flat_schema(form.schema())

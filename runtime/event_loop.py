@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import InsideLoop
 
@@ -20,13 +20,13 @@ LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 SWITCH: Final = "CALLBOARD_UVLOOP"
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end on a loop of its own, as `asyncio.run` does."""
     with runner() as own:
         return own.run(work)
 
 
-def run_until_signal(work: Coroutine[Any, Any, T]) -> T:
+def run_until_signal(work: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end, or cancel it at Ctrl-C (KeyboardInterrupt) or SIGTERM (SystemExit).
 
     A handler that the program has installed for SIGTERM stays.

@@ -146,7 +146,7 @@ def _of_table(table: Any, room: int) -> Given:
     return Given(table.to_dict() if is_named else table.tolist(), is_cut)
 
 
-def _is_counted(index: Any) -> bool:
+def _is_counted(index: object) -> bool:
     """Return True if the labels of rows are their numbers from 0 on, and so tell nothing."""
     return (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1)
 

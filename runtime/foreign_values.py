@@ -142,7 +142,7 @@ class _Reader:
         finally:
             self._above.discard(id(value))
 
-    def _read(self, value: Any, depth: int) -> object:
+    def _read(self, value: object, depth: int) -> object:
         if isinstance(value, enum.Enum):
             return self.read(value.value, depth)
         if isinstance(value, str):
@@ -203,7 +203,7 @@ class _Reader:
             self.note("JSON that cannot be read is written as text")
             return self._text(data.decode("utf-8", "replace"))
 
-    def _number_or_text(self, value: Any, text: str) -> str | None:
+    def _number_or_text(self, value: object, text: str) -> str | None:
         if text in MISSING:
             self.note("values that are missing (NaN, NaT, NA) are null")
             return None
@@ -211,7 +211,7 @@ class _Reader:
 
     # --- values with parts --------------------------------------------------------
 
-    def _with_parts(self, value: Any, depth: int) -> object:
+    def _with_parts(self, value: object, depth: int) -> object:
         if (fields := own_fields(value)) is not None:
             return self._fields(fields, depth)
         if isinstance(value, Set):
@@ -263,7 +263,7 @@ class _Reader:
             self.note(f"an iterator raised {type(error).__name__} after {len(found):,} items")
         return found
 
-    def _described(self, value: Any, depth: int) -> object:
+    def _described(self, value: object, depth: int) -> object:
         """Return the own text of an object; the public attributes of one that has none."""
         if text := _own_text(value):
             self.note(f"values of {_name(value)} are written as text")
@@ -273,7 +273,7 @@ class _Reader:
         return self._fields(public.items(), depth) if public else f"[{_name(value)}]"
 
 
-def _parts(value: Any) -> dict[str, object]:
+def _parts(value: object) -> dict[str, object]:
     """Return the attributes of an object, those in slots too. Those that raise are left out."""
     parts: dict[str, object] = {}
     for kind in reversed(type(value).__mro__):
@@ -294,7 +294,7 @@ def _utf8(data: bytes, *, is_whole: bool) -> str | None:
         return data[: error.start].decode() if is_cut_there else None
 
 
-def _own_text(value: Any) -> str:
+def _own_text(value: object) -> str:
     """Return the text that an object gives of itself, without its address; empty for one that gives none."""
     kind = type(value)
     if isinstance(value, BaseException):

@@ -105,7 +105,7 @@ def _only(level: list[Any], kinds: set[type], kind: type) -> list[Any]:
     return level if len(kinds) == 1 else [part for part in level if type(part) is kind]
 
 
-def _bytes_of(level: list[Any], kinds: set[type]) -> int:
+def _bytes_of(level: list[object], kinds: set[type]) -> int:
     """Return about as many bytes as the texts and numbers of a level have."""
     return (
         sum(map(len, _only(level, kinds, str)))

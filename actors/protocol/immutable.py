@@ -30,7 +30,7 @@ NULL: Json = msgspec.Raw(b"null")
 _SCALARS = (int, str, bool, float, bytes, type(None), msgspec.Raw)
 
 
-def _why_mutable(hint: Any) -> str:
+def _why_mutable(hint: object) -> str:
     """Return the reason why a value of this type could change; empty if it cannot."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType, tuple):
@@ -88,12 +88,12 @@ def _defaults(cls: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def _is_one_object(value: Any) -> bool:
+def _is_one_object(value: object) -> bool:
     """Return True if CPython keeps one object for this value: a flag, None, the empty, a small number."""
     return isinstance(value, bool) or value in (None, "", ()) or (type(value) is int and 0 <= value <= 256)
 
 
-def keep_default(part: msgspec.Struct, name: str, default: Any) -> None:
+def keep_default(part: msgspec.Struct, name: str, default: object) -> None:
     """Replace the value of a field by its default if it equals it."""
     # The encoder leaves a field out if it holds the very object that is its default, not an equal one.
     value = getattr(part, name)

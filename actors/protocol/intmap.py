@@ -185,14 +185,14 @@ def _first_value(entry: Any, shift: int) -> Any:
     return entry
 
 
-def _put(node: Node, shift: int, key: int, value: Any) -> Node:
+def _put(node: Node, shift: int, key: int, value: object) -> Node:
     at = key >> shift & _MASK
     if shift:
         value = _put((node[at] if at < len(node) else None) or (), shift - _BITS, key, value)
     return _with(node, at, value)
 
 
-def _update(node: Node, shift: int, items: list[tuple[int, Any]]) -> Node:
+def _update(node: Node, shift: int, items: list[tuple[int, object]]) -> Node:
     """Return the node with all these values, copied once."""
     places = list(node)
     if not shift:
@@ -212,7 +212,7 @@ def _update(node: Node, shift: int, items: list[tuple[int, Any]]) -> Node:
     return tuple(places)
 
 
-def _with(node: Node, at: int, value: Any) -> Node:
+def _with(node: Node, at: int, value: object) -> Node:
     if at < len(node):
         places = list(node)  # which takes half the time of joining slices
         places[at] = value

@@ -42,7 +42,7 @@ class NamedFields(msgspec.StructMeta):
     # Type checkers would take the class of each value for `Any`.
     if not TYPE_CHECKING:
 
-        def __call__(cls, *values: Any, **named: Any) -> Any:
+        def __call__(cls, *values: object, **named: object) -> Any:
             """Make a Struct. Raises TypeError for an unknown argument."""
             unknown = next((name for name in named if name not in cls.__struct_fields__), None)
             if unknown is not None:

@@ -67,13 +67,13 @@ def _shown_fields(cls: type[PlainValues]) -> list[tuple[str, str]]:
     return found + [(name, name) for name in cls.also]
 
 
-def _shown_value(owner: PlainValues, name: str, field: str) -> Any:
+def _shown_value(owner: PlainValues, name: str, field: str) -> object:
     # JSON as it is: the property may build an object of it, and a `repr` shows its text.
     value = getattr(owner, field)
     return value if isinstance(value, msgspec.Raw) else getattr(owner, name)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value of a field as a new Python value, with JSON decoded."""
     if isinstance(value, _PLAIN):
         return value
@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=_inner)
 
 
-def _inner(value: Any) -> Any:
+def _inner(value: object) -> object:
     """Return JSON, or a model of pydantic, as Python values. Raises NotImplementedError for other objects."""
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)

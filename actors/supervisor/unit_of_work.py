@@ -12,7 +12,6 @@ Rules
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -66,7 +65,7 @@ class UnitOfWork:
         """Add a post after those that the decision has already."""
         self.posts.append(Post(recipient, body))
 
-    def update_session(self, **fields: Any) -> None:
+    def update_session(self, **fields: object) -> None:
         """Replace fields of the state."""
         self.state = replace(self.state, **fields)
 
@@ -110,7 +109,7 @@ class UnitOfWork:
         self._records[address] = record
         self._changed.add(address)
 
-    def update_record(self, address: str, **fields: Any) -> None:
+    def update_record(self, address: str, **fields: object) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""
         record = self.record(address)
         if record is not None:

@@ -152,7 +152,7 @@ async def attend(
 
 
 def finish(
-    work: Coroutine[Any, Any, tuple[Outcome, int]],
+    work: Coroutine[object, object, tuple[Outcome, int]],
     log: str,
     *,
     as_json: bool,

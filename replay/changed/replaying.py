@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -76,7 +75,7 @@ def request_lines(request: ModelRequest) -> list[str]:
     return [*_lines_lines("", {"model": body.pop("model"), "tools": tools, **body})]
 
 
-def _lines_lines(path: str, value: Any) -> Iterator[str]:
+def _lines_lines(path: str, value: object) -> Iterator[str]:
     """Yield the lines of a value. An empty object, an empty list and a null have none."""
     if isinstance(value, dict | list):
         for place, part in _parts(value):
@@ -87,7 +86,7 @@ def _lines_lines(path: str, value: Any) -> Iterator[str]:
         yield f"{path}: {msgspec.json.encode(value).decode()}"
 
 
-def _parts(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+def _parts(value: dict[str, object] | list[object]) -> Iterator[tuple[str, object]]:
     """Yield the parts of a value, each with its place as it stands in a path."""
     if isinstance(value, dict):
         return ((f".{name}", part) for name, part in value.items())

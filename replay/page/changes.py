@@ -117,7 +117,7 @@ def _compare_fields(path: str, before: Any, after: Any, change: Change) -> None:
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[object], tuple[object, ...]]]:
     """Return the names of a struct's fields, of which there are several, and what reads them all at once."""
     names = kind.__struct_fields__
     return names, attrgetter(*names)
@@ -160,7 +160,7 @@ def _raised(entries: "IntMap[Any]", shift: int) -> Node:
     return root
 
 
-def _changed(old: Node, new: Node, shift: int, base: int) -> Iterator[tuple[int, Any]]:
+def _changed(old: Node, new: Node, shift: int, base: int) -> Iterator[tuple[int, object]]:
     for at in range(max(len(old), len(new))):
         before = old[at] if at < len(old) else None
         after = new[at] if at < len(new) else None

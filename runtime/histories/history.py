@@ -19,7 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -240,7 +240,7 @@ class Joiner:
         return [*made, (_user(results), None)] if results else made
 
     def _result_of(self, one: _Made) -> Block:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": one.id}
+        block: dict[str, object] = {"type": "tool_result", "tool_use_id": one.id}
         if one.result is None:
             fault = f"has the call {one.id!r:.80} of {one.name:.80}, which has no result"
             self._repairs.add(one.index, fault, "it got one that says so")

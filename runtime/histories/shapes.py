@@ -256,7 +256,7 @@ def _is_private(item: Block) -> bool:
     return isinstance(kind, str) and "role" not in item and kind in _PRIVATE
 
 
-def _object(arguments: object) -> dict[str, Any] | None:
+def _object(arguments: object) -> dict[str, object] | None:
     """Return the arguments of a call: an object, or its JSON in a text, once or twice; None for any other.
 
     No arguments, or a blank text in their place, are an empty object: the message is whole.

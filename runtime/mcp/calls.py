@@ -132,7 +132,7 @@ class Caller:
         )
 
     async def _finished(
-        self, connection: Connection, arguments: dict[str, Any], ctx: ToolContext, sending: Sending
+        self, connection: Connection, arguments: dict[str, object], ctx: ToolContext, sending: Sending
     ) -> Result | types.InputRequiredResult:
         """Send the call, and again while the server wants nothing but that. Raises as `_answer`."""
         given = ctx.given

@@ -165,7 +165,7 @@ def _blank(found: re.Match[str]) -> str:
     return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import mcp.types as types
 import msgspec
@@ -178,7 +178,9 @@ async def refuse_request(context: object, params: object) -> types.ErrorData:
     return types.ErrorData(code=types.INVALID_REQUEST, message=why)
 
 
-def params_of(name: str, arguments: dict[str, Any], given: InputGiven | None) -> types.CallToolRequestParams:
+def params_of(
+    name: str, arguments: dict[str, object], given: InputGiven | None
+) -> types.CallToolRequestParams:
     """Return the parameters of a call, with the input of its round."""
     if given is None:
         return types.CallToolRequestParams(name=name, arguments=arguments)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
 from callboard.runtime.mcp.config_file import Entry, read_servers
@@ -55,7 +54,7 @@ class MCPServer(ServerOptions):
         *,
         inputs: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
-        **options: Any,
+        **options: object,
     ) -> "list[MCPServer]":
         """Return the servers of a file that other clients read, such as `.mcp.json`, in their order.
 
@@ -71,7 +70,7 @@ class MCPServer(ServerOptions):
         return [cls._of(entry, path, options) for entry in entries]
 
     @classmethod
-    def _of(cls, entry: Entry, path: str | Path, options: Mapping[str, Any]) -> "MCPServer":
+    def _of(cls, entry: Entry, path: str | Path, options: Mapping[str, object]) -> "MCPServer":
         try:
             return cls(entry.server, **{**entry.options, **options})
         except InvalidAgent as error:

@@ -193,7 +193,7 @@ class ToolLists:
         more = {"nextCursor": cursor} if cursor else {}
         return {"tools": tools, **more, **_FIXED}
 
-    def _tool(self, given: object, place: int) -> dict[str, Any] | None:
+    def _tool(self, given: object, place: int) -> dict[str, object] | None:
         """Return the parts of a tool that are used, in their right types; None, with a warning, without."""
         name = given.get("name") if isinstance(given, dict) else None
         if not isinstance(given, dict) or not isinstance(name, str) or not name:
@@ -217,7 +217,7 @@ class ToolLists:
             logger.warning("%s", text)
 
 
-def _annotations(given: object) -> dict[str, Any]:
+def _annotations(given: object) -> dict[str, object]:
     """Return the hints that are what the protocol says; a hint in words is not a hint."""
     if not isinstance(given, dict):
         return {}

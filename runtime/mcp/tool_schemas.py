@@ -101,7 +101,7 @@ def _drop_own(part: Schema) -> list[str]:
     return dropped
 
 
-def _cleared(key: str, value: Any) -> Any:
+def _cleared(key: str, value: object) -> object:
     """Return a value without the items that are odd; a field or branch stays, of any type."""
     match value:
         case dict() if key in _NAMED:
@@ -120,7 +120,7 @@ def _schema(given: object) -> object:
     return given if isinstance(given, dict | bool) else {}
 
 
-def _shallow(key: str, value: Any) -> Any:
+def _shallow(key: str, value: object) -> object:
     """Return a value without the schemas in it, as the validator shall not go there."""
     inner = [one for _, one in _inner({key: value})]
     if not inner:
@@ -131,7 +131,7 @@ def _shallow(key: str, value: Any) -> Any:
 def _inner(part: Schema) -> Iterator[tuple[str, Schema]]:
     """Yield the schemas in one part, with their keys."""
     for key, value in part.items():
-        items: Iterable[tuple[Any, object]] = ()
+        items: Iterable[tuple[object, object]] = ()
         if key in _SCHEMAS and isinstance(value, dict):
             yield key, value
         elif key in _NAMED and isinstance(value, dict):

@@ -104,10 +104,10 @@ class Wire:
         key = _key(value.get("id") if request is None else request)
         return self._answered(key, answer) if key in self._waiting else []
 
-    def _answered(self, key: Any, answer: Answer) -> list[Message]:
+    def _answered(self, key: object, answer: Answer) -> list[Message]:
         return [self._written(key, answer), *self._all_written(self._nameless.answered(key))]
 
-    def _all_written(self, found: Sequence[tuple[Any, object]]) -> list[Message]:
+    def _all_written(self, found: Sequence[tuple[object, object]]) -> list[Message]:
         return [self._written(key, Answer("error", error)) for key, error in found]
 
     def _written(self, key: Any, answer: Answer) -> Message:
@@ -124,7 +124,7 @@ class Wire:
             return types.JSONRPCError(jsonrpc="2.0", id=key, error=error_of(str(error)))
         return types.JSONRPCResponse(jsonrpc="2.0", id=key, result=result)
 
-    def _result(self, method: str, answer: Answer) -> dict[str, Any]:
+    def _result(self, method: str, answer: Answer) -> dict[str, object]:
         """Return a result that the SDK can read. Raises _Failed for an error, and ValueError."""
         if answer.kind != "result":
             raise _Failed(answer.value)
@@ -160,13 +160,13 @@ def error_of(value: object) -> types.ErrorData:
     )
 
 
-def _cleaned(value: dict[str, Any]) -> dict[str, Any]:
+def _cleaned(value: dict[str, object]) -> dict[str, object]:
     """Return a message or a result without half characters, which the SDK refuses. Raises ValueError."""
-    found: dict[str, Any] = msgspec.json.decode(bytes(to_json(value, what="the message")))
+    found: dict[str, object] = msgspec.json.decode(bytes(to_json(value, what="the message")))
     return found
 
 
-def _answer(message: dict[str, Any]) -> Answer:
+def _answer(message: dict[str, object]) -> Answer:
     if message.get("error") is not None:
         return Answer("error", message["error"])
     if "result" in message:
@@ -243,9 +243,9 @@ class NamelessErrors:
             (error, left) for error, places in self._errors if (left := places - answered) & open_
         ]
 
-    def _settled(self) -> list[tuple[Any, object]]:
+    def _settled(self) -> list[tuple[object, object]]:
         """Take the requests out that errors must mean. Return them, with the errors in their order."""
-        found: list[tuple[Any, object]] = []
+        found: list[tuple[object, object]] = []
         while self._errors:
             meant = min((places for _, places in self._errors), key=len)
             if len(meant) > 1:

@@ -142,7 +142,7 @@ def _is_failed(status: object) -> bool:
     return isinstance(status, Mapping) and status.get("status_code") not in (None, 0)
 
 
-def _has_error(document: dict[str, Any]) -> bool:
+def _has_error(document: dict[str, object]) -> bool:
     """Return whether the error is one step down: in a failed response, or a choice of OpenRouter."""
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -198,7 +198,7 @@ def documents_of(body: bytes) -> list[Any]:
     return list(_documents(body))
 
 
-def _documents(body: bytes) -> Iterator[Any]:
+def _documents(body: bytes) -> Iterator[object]:
     for line in body.splitlines():
         kind, _, data = line.partition(b":")
         if line[:1] == b"{":
@@ -207,12 +207,12 @@ def _documents(body: bytes) -> Iterator[Any]:
             yield document
 
 
-def error_in(documents: list[Any]) -> Any:
+def error_in(documents: list[object]) -> Any:
     """Return the last document that is an error; None without one."""
     return next(filter(is_error, reversed(documents)), None)
 
 
-def usage_in(documents: list[Any]) -> Usage | None:
+def usage_in(documents: list[object]) -> Usage | None:
     """Return the usage that the documents report; None if they report none that is believed.
 
     Counts are totals: a later one takes the place of an earlier one.
@@ -230,7 +230,7 @@ def usage_in(documents: list[Any]) -> Usage | None:
     return Usage(taken, made, _count(counts, _READ), _count(counts, _WRITTEN)) if taken else None
 
 
-def _count(counts: dict[str, Any], names: tuple[str, ...]) -> int:
+def _count(counts: dict[str, object], names: tuple[str, ...]) -> int:
     found = next((counts[name] for name in names if name in counts), 0)
     return found if type(found) is int and 0 <= found <= TOKENS_MAX else 0
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
 _TEXT_CHARS: Final = 64  # of one value
@@ -131,7 +131,7 @@ def _of_words(words: str, now: float) -> Iterator[float]:
         yield from () if wait is None else (wait,)
 
 
-def span_ms(value: Any, now: float, unit: int) -> float | None:
+def span_ms(value: object, now: float, unit: int) -> float | None:
     """Return a wait in milliseconds, not below zero; None for a value that says none.
 
     value: a number of units, a duration as `6m0s`, or a point in time. unit: in milliseconds.

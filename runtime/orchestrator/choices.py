@@ -1,7 +1,7 @@
 """The choices of an orchestrator: which specialists it asks, in what order, and how results merge."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -98,7 +98,7 @@ class Aggregator:
         return tuple(Conflict(*key, said) for key, said in values.items() if len(set(said.values())) > 1)
 
 
-def cells_of(data: Mapping[str, Any]) -> list[tuple[_Key, str]]:
+def cells_of(data: Mapping[str, object]) -> list[tuple[_Key, str]]:
     """Return the table cells in the data of a result; entries that are not cells are left out."""
     given = data.get("cells", ())
     entries = given if isinstance(given, list | tuple) else ()

@@ -72,8 +72,8 @@ class Tasks:
     def spawn(
         self,
         seq: int,
-        work: Coroutine[Any, Any, None],
-        inner: Awaitable[Any],
+        work: Coroutine[object, object, None],
+        inner: Awaitable[object],
         limit_s: float | None = None,
     ) -> None:
         """Run the work for a request; from Python 3.12 on, at once up to its first wait.
@@ -94,7 +94,7 @@ class Tasks:
             self._limit(piece, limit_s, loop)
 
     # A task costs 7 us to make, schedule and forget, even if its coroutine never waits, as most async tools.
-    def spawn_shared(self, seq: int, work: Coroutine[Any, Any, None], inner: Awaitable[Any]) -> None:
+    def spawn_shared(self, seq: int, work: Coroutine[object, object, None], inner: Awaitable[object]) -> None:
         """Run work that seldom waits, from the next pass of the loop on, in a task that it shares.
 
         One task steps the pieces one after the other. A piece that waits keeps that task for itself, and the

@@ -340,13 +340,13 @@ class ProgramLoop(_Base):
         """Return True once the run has ended."""
         return self._is_over
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
+    def call_exception_handler(self, context: dict[str, object]) -> None:
         """Log the error of a callback, or of a task whose error no one awaited."""
         error = context.get("exception")
         told = f": {failure_text(error)}" if isinstance(error, BaseException) else ""
         logger.warning("in a program: %s%s", context.get("message", "an error"), told)
 
-    def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+    def _close_generator(self, generator: AsyncGenerator[object, object]) -> None:
         self.create_task(generator.aclose())
 
 

@@ -93,7 +93,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
     def __repr__(self) -> str:
         return f"Program({self.name!r})"
 
-    def __call__(self, ctx: ProgramContext, prompt: Any) -> Coroutine[Any, Any, R_co]:
+    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[Any, Any, R_co]:
         """Call the function itself, as a part of another program."""
         return self.function(ctx, prompt)
 

@@ -168,7 +168,7 @@ class LoopInbox:
         self._run_queue = run_queue_of(loop)
         self._run_queue.add(self)
 
-    def put(self, item: Any, /) -> None:
+    def put(self, item: object, /) -> None:
         """Append a message; from any thread."""
         # Append first, read the flag after. A turn clears the flag first and reads the queue after. So one of
         # the two sees the other, without a lock; two threads at once may schedule one turn too many.
@@ -215,7 +215,7 @@ class LeanInbox(LoopInbox):
         """Ask for a first turn, even without messages. worker: handles the messages."""
         self._join(loop, worker)
 
-    def put(self, item: Any, /) -> None:
+    def put(self, item: object, /) -> None:
         """Append a message; from any thread."""
         loop = self.loop
         if loop is not None and running_loop() is not loop:
@@ -223,7 +223,7 @@ class LeanInbox(LoopInbox):
         else:
             self.put_here(item)
 
-    def put_here(self, item: Any, /) -> None:
+    def put_here(self, item: object, /) -> None:
         """Append a message; on the loop's own thread only."""
         # Not `super().put`: these few lines run for every event of a session.
         if self._queue is _NO_MESSAGES:

@@ -59,7 +59,7 @@ class PydanticForm:
         return SchemaValidator(_without_functions(self._adapter.core_schema), _use_prebuilt=False)
 
 
-def _without_functions(schema: Any) -> Any:
+def _without_functions(schema: object) -> Any:
     """Return a core schema in which the functions of users are replaced by the schemas that they wrap."""
     if isinstance(schema, list | tuple):
         return type(schema)(map(_without_functions, schema))
@@ -71,7 +71,7 @@ def _without_functions(schema: Any) -> Any:
     return {**kept, "custom_init": False} if "custom_init" in kept else kept
 
 
-def _is_pydantics_own(step: Any) -> bool:
+def _is_pydantics_own(step: object) -> bool:
     """Return True for a function of pydantic itself: it makes a `Path`, an `HttpUrl`, an `IPv4Address`."""
     function = step["function"] if isinstance(step, dict) else step
     function = getattr(function, "func", function)  # of a partial

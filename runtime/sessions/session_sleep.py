@@ -189,7 +189,7 @@ class SessionSleep(ABC):
             self._note_busy()
             self._moving = self._moves(self._fall_asleep(live))
 
-    def _moves(self, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _moves(self, step: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         """Begin to fall asleep or to wake, in a task of its own: those who wait for it may be cancelled."""
         task = self._loop.create_task(step)
         task.add_done_callback(self._moved)

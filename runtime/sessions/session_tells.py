@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, TellRefused
@@ -85,14 +85,14 @@ class SessionTells(SessionLife):
                 future.exception()  # marks it as seen
 
 
-def _address(address: Any) -> str:
+def _address(address: object) -> str:
     """Return the address of one agent. Raises MisuseError for anything but a text."""
     if not isinstance(address, str):
         raise MisuseError(f"address={address!r:.80}: tell one agent at a time, such as 'host.1'")
     return clean_text(address)[:200]
 
 
-def _text(text: Any) -> str:
+def _text(text: object) -> str:
     """Return the words as clean text. Raises InvalidPrompt for an empty or too long one."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidPrompt(f"a message to an agent is a text that is not empty, not {text!r:.80}")

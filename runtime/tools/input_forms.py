@@ -57,7 +57,7 @@ class Form(NamedTuple):
         return [name for name, field in self.fields.items() if _is_secret(field)]
 
 
-def _is_secret(field: Mapping[str, Any]) -> bool:
+def _is_secret(field: Mapping[str, object]) -> bool:
     return field.get("format") == "password" or True in (field.get("writeOnly"), field.get("x-secret"))
 
 

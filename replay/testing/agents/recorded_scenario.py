@@ -191,7 +191,7 @@ def _view(one: Value) -> tuple[str, str, bytes]:
 
 def _messages(
     values: Mapping[str, Mapping[Any, Sequence[Value]]], kind: type[M]
-) -> dict[tuple[str, Any], tuple[M, ...]]:
+) -> dict[tuple[str, object], tuple[M, ...]]:
     return {
         (agent, place): tuple(_message(one, kind) for one in found)
         for agent, places in values.items()
@@ -275,7 +275,7 @@ def _head(number: int, cancels: Sequence[str] = ()) -> Block:
     return {"type": "program_step", **step}
 
 
-def _last(reply: Mapping[str, Any], number: int) -> Reply:
+def _last(reply: Mapping[str, object], number: int) -> Reply:
     """Return the end of a program: its result, or its error."""
     if failure := reply.get("failure"):
         return Reply(failure=msgspec.convert(failure, ModelFailure), usage=ZERO)

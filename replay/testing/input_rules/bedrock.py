@@ -141,7 +141,7 @@ def _paired(blocks: Sequence[JsonObject], calls: list[str], where: str) -> list[
     return [str(cast(JsonObject, one["toolUse"])["toolUseId"]) for one in blocks if "toolUse" in one]
 
 
-def _text(value: Any, where: str) -> None:
+def _text(value: object, where: str) -> None:
     need(isinstance(value, str) and bool(value.strip()), f"{where}: text content blocks must be non-empty")
 
 

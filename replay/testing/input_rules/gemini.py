@@ -43,7 +43,7 @@ def problem_of(body: JsonObject) -> str:
     return first_broken(lambda: _check(camel(body)))
 
 
-def camel(value: Any, *, inside: str = "") -> Any:
+def camel(value: object, *, inside: str = "") -> Any:
     """Return a body with its names in camelCase. inside: the key of the value: some hold names of users."""
     if isinstance(value, list):
         return [camel(one, inside=inside) for one in value]

@@ -186,7 +186,7 @@ def offered(request: ModelRequest) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1_024)
-def _offered(fixed: tuple[bytes, ...], changes: tuple[bytes, ...]) -> dict[str, Any]:
+def _offered(fixed: tuple[bytes, ...], changes: tuple[bytes, ...]) -> dict[str, object]:
     tools = {}
     for raw in fixed:
         tool = msgspec.json.decode(raw)
@@ -240,11 +240,11 @@ def is_about_tools(message: Json) -> bool:
     return bytes(message).startswith(b'{"role":"system"')
 
 
-def _definition(spec: ToolSpec) -> dict[str, Any]:
+def _definition(spec: ToolSpec) -> dict[str, object]:
     extra = {} if spec.extra == NULL else msgspec.json.decode(spec.extra)
     about = {"name": spec.name, "description": spec.description}
     return {**about, "input_schema": msgspec.json.decode(spec.input_schema), **extra}
 
 
-def _names(tool: Mapping[str, Any]) -> tuple[Any, ...]:
+def _names(tool: Mapping[str, object]) -> tuple[object, ...]:
     return tool.get("name"), tool.get("type")

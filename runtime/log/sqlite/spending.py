@@ -272,7 +272,7 @@ class SpendingTables:
         return self._cipher.seal(("reservation", one.key.session), _encode(held)).hex()
 
 
-def _amount(tokens: Any, micro: Any) -> Need:
+def _amount(tokens: object, micro: object) -> Need:
     if type(tokens) is not int or type(micro) is not int or tokens < 0 or micro < 0:
         raise ValueError
     return Need(tokens, micro)

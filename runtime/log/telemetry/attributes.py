@@ -1,7 +1,7 @@
 """The attributes of spans. Texts of people, models and tools are left out unless they are asked for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -155,7 +155,7 @@ def _message(role: str, content: object, longest: int) -> str:
     return msgspec.json.encode([{"role": role, "parts": parts}]).decode()
 
 
-def _part(block: Any, longest: int) -> tuple[dict[str, object], int]:
+def _part(block: object, longest: int) -> tuple[dict[str, object], int]:
     """Return a block as a part of a message, and the number of characters that it took."""
     fields = (
         block if isinstance(block, dict) else {"type": "text", "text": "" if block is None else str(block)}

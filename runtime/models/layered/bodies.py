@@ -145,7 +145,7 @@ def items_of(dialect: Dialect, body: bytes) -> list[JsonObject]:
     return items
 
 
-def _merged(values: Mapping[str, Any], more: Mapping[str, object]) -> JsonObject:
+def _merged(values: Mapping[str, object], more: Mapping[str, object]) -> JsonObject:
     found = dict(values)
     for key, value in more.items():
         here = found.get(key)

@@ -70,7 +70,7 @@ class _Models:
         return await self._models.generate_content_stream(model=model, contents=_ONE_WORD, config=config)
 
 
-def named(value: Any) -> Any:
+def named(value: object) -> Any:
     """Return a value with the names of the API. value: as the client takes it."""
     if isinstance(value, list):
         return [named(one) for one in value]

@@ -156,7 +156,7 @@ def _alone(prompt: list[UserContent]) -> str | list[UserContent]:
     return first if isinstance(first, str) else prompt
 
 
-def _result(block: JsonObject, name: str, maker: Maker) -> tuple[Any, list[UserContent]]:
+def _result(block: JsonObject, name: str, maker: Maker) -> tuple[object, list[UserContent]]:
     """Return the value of a result, and the files that the prompt has instead."""
     texts, files = _texts_and_files(block.get("content", ""), maker)
     text = ERROR * bool(block.get("is_error")) + "\n".join(texts)

@@ -139,7 +139,7 @@ def _told(block: Mapping[str, Any], known: JsonObject, raw_input: Json | None) -
     return {}
 
 
-def _call_of(block: Mapping[str, Any], raw_input: Json | None) -> JsonObject:
+def _call_of(block: Mapping[str, object], raw_input: Json | None) -> JsonObject:
     # Of arguments that are not an object the layer would make something up. `bodies` writes them in.
     raw = bytes(raw_input or b"{}")
     arguments = raw.decode() if raw.startswith(b"{") else "{}"

@@ -14,7 +14,7 @@ an item is taken from the last event that has it. A stream that ends without suc
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.runtime.models.call_arguments import DOUBLED, Settled, same_object
 from callboard.runtime.models.failures import broken_stream
@@ -85,7 +85,7 @@ class ResponsesStream:
             part = self._part(_PARTS["response.output_text"], value)
             part.setdefault("annotations", []).append(value.get("annotation"))
 
-    def _fail(self, error: Any) -> None:
+    def _fail(self, error: object) -> None:
         told = error if isinstance(error, dict) else {"message": str(error)}
         code = told.get("code") or told.get("type") or ""
         self._end = len(_ENDS)

@@ -52,7 +52,7 @@ def sendable(schema: Json) -> JsonObject:
     return {**with_items(kept), **described(kept, lost)}
 
 
-def with_items(schema: Any) -> Any:
+def with_items(schema: object) -> Any:
     """Return a schema in which every array has `items`."""
     if not isinstance(schema, dict):
         return schema
@@ -62,7 +62,7 @@ def with_items(schema: Any) -> Any:
     return {**found, "items": {}} if is_array and "items" not in found else found
 
 
-def _inside_of(keyword: str, value: Any) -> Any:
+def _inside_of(keyword: str, value: object) -> Any:
     """Return the value of a keyword, with `items` in the arrays of the schemas that it holds."""
     match PLACES.get(keyword), value:
         case "map", dict():
@@ -90,13 +90,13 @@ def sendable_to_nova(schema: Json) -> JsonObject:
     return {**kept, **described(top, lost)}
 
 
-def _refers(schema: Any) -> bool:
+def _refers(schema: object) -> bool:
     """Return whether there is a reference in a schema."""
     text = msgspec.json.encode(schema)
     return b'"$ref"' in text or b'"$dynamicRef"' in text
 
 
-def object_at_top(schema: Any) -> tuple[JsonObject, JsonObject]:
+def object_at_top(schema: object) -> tuple[JsonObject, JsonObject]:
     """Return a schema of an object, without keywords that services refuse at the top, and these keywords."""
     if not isinstance(schema, dict):
         return {"type": "object"}, {}
@@ -131,7 +131,7 @@ def _is_strict_part(part: JsonObject) -> bool:
     return part.get("additionalProperties") is False and set(part.get("required", ())) == set(names)
 
 
-def _parts(schema: Any, depth: int) -> Iterator[tuple[JsonObject, int]]:
+def _parts(schema: object, depth: int) -> Iterator[tuple[JsonObject, int]]:
     """Return a schema and all inside it, each with its depth."""
     if not isinstance(schema, dict):
         yield {"not": {}}, depth
@@ -184,7 +184,7 @@ def sendable_to_gemini(schema: Json) -> JsonObject:
     return {**with_items(kept), **described(kept, lost)}
 
 
-def _kept(schema: Any, place: str, lost: Lost) -> JsonObject:
+def _kept(schema: object, place: str, lost: Lost) -> JsonObject:
     """Return the known part of a schema. Adds the rest to lost."""
     if not isinstance(schema, dict) or (place and "$id" in schema):  # its references lead elsewhere
         lost.update({} if schema is True else {place: schema})
