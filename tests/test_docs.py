@@ -43,6 +43,7 @@ FOLLOWED = [
             "changing-tools",
             "change-a-program",
             "context",
+            "compaction",
             "streaming",
             "front-ends",
             "look-back",

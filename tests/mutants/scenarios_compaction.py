@@ -1,6 +1,7 @@
 """Sessions whose conversations become shorter: cleared, summarised, refused, and with much else going on."""
 
 from collections.abc import Mapping
+from dataclasses import replace as replaced
 from typing import Final
 
 from msgspec.structs import replace
@@ -181,6 +182,17 @@ def with_other_models() -> Scenario:
     return Scenario([host, kid], policy, [ask()], Limits(max_iterations=9), faults=ANY)
 
 
+def stopped() -> Scenario:
+    """Build an agent that is cancelled while a summary is asked for, and asked again."""
+    return replaced(summarised(), faults=faults("cancel", most=1, fault_mixes=0))
+
+
+def stopped_when_refused() -> Scenario:
+    """Build an agent that is cancelled after a request was refused as too long, and asked again."""
+    asks = [ask(), ask("and now?", request_id="r2")]
+    return replaced(refused(), asks=asks, faults=faults("cancel", most=1, fault_mixes=0))
+
+
 COMPACTED: Final[Mapping[str, Scenario]] = {
     "cleared": cleared(),
     "counted": counted_ones(),
@@ -191,4 +203,6 @@ COMPACTED: Final[Mapping[str, Scenario]] = {
     "within-a-budget": within_a_budget(),
     "reporting": reporting(),
     "with-other-models": with_other_models(),
+    "stopped": stopped(),
+    "stopped-when-refused": stopped_when_refused(),
 }
