@@ -21,6 +21,7 @@ from callboard import (
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.requests import check_requests
@@ -84,6 +85,35 @@ def test_a_long_session_stays_within_its_window_and_its_log_grows_with_its_turns
     assert summaries
     assert len(asked) - len(summaries) == 241
     assert len(asked) == len(seen)
+
+
+def test_a_value_is_followed_through_a_summary_to_the_result_or_to_the_summary_itself(tmp_path: Path) -> None:
+    """Let a summary quote a page, and add a word of its own; the last answer has both."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if b"about to be replaced" in bytes(request.message(request.length - 1)):
+            return Reply("Page 2 says zebra; I call it quagga.", usage=None)
+        if request.turn > 60 or "quagga" in str(request.messages):
+            return Reply("It was zebra, or quagga.", usage=None)
+        return Reply("talk " * 120, [call("animal", number=request.turn)], usage=None)
+
+    @tool(effect="read")
+    def animal(number: int) -> str:
+        """Name an animal."""
+        return "zebra" if number == 2 else "none"
+
+    async def run() -> str:
+        model = ScriptedModel(policy, max_tokens=500, context_tokens=WINDOW, usage=Usage(input_tokens=0))
+        reader = Agent("reader", tools=[animal], compact=Compact(keep_turns=2))
+        async with Runtime(str(tmp_path / "log.db"), model=model) as runtime:
+            return (await runtime.run(reader, "Which?", limits=Limits(max_iterations=70))).session_id
+
+    recording = Recording.open(str(tmp_path / "log.db"), asyncio.run(run()))
+    (summary, *_) = [one.body.summary for one in recording.events if isinstance(one.body, Compacted)]
+    (*_, last) = [one for one in recording.events if isinstance(one.body, ModelReplied)]
+    source = recording.why(last.seq, "zebra").source
+    assert [one.kind for one in source][-1] == "ToolReturned"
+    assert recording.why(last.seq, "quagga").source[-1].seq == summary
 
 
 @pytest.mark.parametrize(
