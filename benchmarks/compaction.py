@@ -2,12 +2,11 @@
 
     python benchmarks/compaction.py [TURNS]
 
-Prints the outcome, the compactions, the largest need, the size of the log for each turn, and the CPU time of a
-turn in the last quarter over that in the second one, in which compactions have begun.
+Prints the outcome, the compactions, the largest need, the size of the log for each turn, and the CPU time of
+a turn in the last quarter over that in the second one, in which compactions have begun.
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -53,7 +52,7 @@ def main() -> None:
         path = str(Path(folder) / "log.db")
         status, session = asyncio.run(run(path))
         events = Recording.open(path, session).events
-        size = sum(os.path.getsize(Path(folder) / name) for name in os.listdir(folder))
+        size = sum(one.stat().st_size for one in Path(folder).iterdir())
     by = Counter(one.body.by for one in events if isinstance(one.body, Compacted))
     need = max(one.body.need.tokens for one in events if isinstance(one.body, TurnRequested))
     quarter = len(spent) // 4
