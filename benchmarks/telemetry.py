@@ -17,9 +17,8 @@ from callboard.actors.protocol.events import Event
 from callboard.log import MemoryLog
 from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.log.telemetry.formats import MetricStore, otlp_span
 from callboard.runtime.log.telemetry.metrics import measured
-from callboard.runtime.log.telemetry.otlp import otlp_span
-from callboard.runtime.log.telemetry.prometheus import MetricStore
 from callboard.runtime.log.telemetry.records import record_of
 from callboard.runtime.log.telemetry.span_fold import SpanFold, spans_of
 from callboard.runtime.models.scripted import Step

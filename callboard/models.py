@@ -10,6 +10,7 @@ _HOMES = {
     "actors.protocol.value_types": ("ModelFailure",),
     "runtime.models.protocol": ("Model", "ModelAnswer", "OnText"),
     "runtime.models.translator": ("Translator", "unsayable"),
+    "runtime.programs.model_reply": ("ModelReply",),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

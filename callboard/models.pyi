@@ -12,6 +12,7 @@ from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer
 from callboard.runtime.models.protocol import OnText as OnText
 from callboard.runtime.models.translator import Translator as Translator
 from callboard.runtime.models.translator import unsayable as unsayable
+from callboard.runtime.programs.model_reply import ModelReply as ModelReply
 
 __all__ = [
     "InputRules",
@@ -19,6 +20,7 @@ __all__ = [
     "Model",
     "ModelAnswer",
     "ModelFailure",
+    "ModelReply",
     "ModelSpec",
     "OnText",
     "PriceTier",

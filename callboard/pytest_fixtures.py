@@ -14,9 +14,9 @@ from click import ClickException
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.cli.changed_agents import replay_with
-from callboard.cli.formats import counted
 from callboard.replay.changed.result import ChangedReplay
 from callboard.replay.exports.jsonl import ExportReader, Header
+from callboard.replay.formats import counted
 from callboard.replay.recording import Recording
 from callboard.replay.testing.agents.runs import Scenario
 from callboard.replay.testing.agents.scenario_arguments import recording_of

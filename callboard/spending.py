@@ -5,7 +5,7 @@ from callboard.lazy_names import lazy_names
 _HOMES = {
     "actors.session.budget_scope": ("BudgetState",),
     "runtime.budgets": ("BudgetReport", "UnloggedCharge"),
-    "runtime.log.usage_rows": ("UsageRow",),
+    "runtime.log.spending": ("UsageRow",),
     "runtime.sessions.usage": ("UsageBy", "UsageLine", "UsageReport"),
 }
 

@@ -3,7 +3,7 @@
 from callboard.actors.session.budget_scope import BudgetState as BudgetState
 from callboard.runtime.budgets import BudgetReport as BudgetReport
 from callboard.runtime.budgets import UnloggedCharge as UnloggedCharge
-from callboard.runtime.log.usage_rows import UsageRow as UsageRow
+from callboard.runtime.log.spending import UsageRow as UsageRow
 from callboard.runtime.sessions.usage import UsageBy as UsageBy
 from callboard.runtime.sessions.usage import UsageLine as UsageLine
 from callboard.runtime.sessions.usage import UsageReport as UsageReport

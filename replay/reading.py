@@ -23,8 +23,7 @@ from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.codec import UnreadableBody, decode_all
 from callboard.actors.protocol.errors import CallboardError, CorruptLog, UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.hash_chain import PAGE_EVENTS
-from callboard.runtime.log.page_sizes import PageSizes
+from callboard.runtime.log.hash_chain import PAGE_EVENTS, PageSizes
 from callboard.runtime.log.protocol import (
     Head,
     LogReader,

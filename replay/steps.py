@@ -7,50 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import is_decider
-from callboard.actors.protocol.client_messages import (
-    Cancel,
-    Forked,
-    Resumed,
-    RevokePermission,
-    Tell,
-    TellEnded,
-    ToolsChanged,
-)
-from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import (
-    CancelTask,
-    DeciderFailed,
-    DelegationEnded,
-    Finished,
-    ReportJudged,
-    Stop,
-    Told,
-    TurnRequested,
-    TurnSettled,
-)
+from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
-    BudgetGiven,
-    CallModel,
     CancelTimer,
-    CapacityGiven,
-    CheckSchema,
-    ContextMade,
-    ExtendTimer,
-    MakeContext,
     ModelReplied,
-    RequestBudget,
-    RequestCapacity,
-    SchemaChecked,
     SetTimer,
-    SettleBudget,
-    TimerFired,
-    ToolReturned,
     ToolStarted,
 )
 from callboard.actors.session.step import ActorState
+from callboard.replay.descriptions import DESCRIPTIONS, fails
 from callboard.replay.open_requests import ANSWERS
 from callboard.replay.states import States
 
@@ -125,34 +93,13 @@ def _passes_over(event: Event, later: Event) -> bool:
     return type(event.body) is SetTimer and cancelled == event.body.timer
 
 
-_BOOKKEEPING: Final = (
-    *(RequestBudget, BudgetGiven, SettleBudget),
-    *(CallModel, RequestCapacity, CapacityGiven, TurnRequested, TurnSettled, CheckSchema, SchemaChecked),
-    *(SetTimer, ExtendTimer, CancelTimer, ToolStarted, MakeContext),
-)
-_OUTSIDE: Final = (
-    *(Tell, Told, TellEnded, Cancel, CancelTask, ToolsChanged, RevokePermission, Resumed, Forked),
-    *(TimerFired, DeciderFailed),
-)
-
-
 def is_failure(event: Event) -> bool:
-    """Return whether an event tells of a failure, or of a refusal."""
-    match event.body:
-        case ModelReplied(status=status) | ToolReturned(status=status):
-            return status not in ("ok", "detached")
-        case DelegationEnded(kind=kind) | Finished(kind=kind) | Stop(reason=kind):
-            return STATUS[kind] == "failed"
-        case ReportJudged(verdict=verdict) | ApprovalGiven(verdict=verdict):
-            return verdict not in ("accepted", "approved")
-        case SchemaChecked(status=status) | ContextMade(status=status):
-            return status != "ok"
-        case _:
-            return False
+    """Return True if an event tells of a failure, or of a refusal."""
+    return fails(event.body)
 
 
 def matters(event: Event) -> bool:
-    """Return whether an event stays in every list: failures, retries, other models, inputs from outside."""
+    """Return True if an event stays in every list: failures, retries, other models, inputs from outside."""
     match event.body:
         case TurnRequested(attempt=attempt, model=model):
             return attempt > 1 or bool(model)
@@ -160,13 +107,13 @@ def matters(event: Event) -> bool:
             return True
         case ApprovalGiven(arguments=arguments) if arguments != NULL:
             return True
-        case _:
-            return isinstance(event.body, _OUTSIDE) or is_failure(event)
+        case body:
+            return DESCRIPTIONS[type(body)].weight == "outside" or fails(body)
 
 
 def is_bookkeeping(event: Event) -> bool:
-    """Return whether an event only says that something was asked for, granted, settled or checked."""
-    return isinstance(event.body, _BOOKKEEPING) and not matters(event)
+    """Return True if an event only says that something was asked for, granted, settled or checked."""
+    return DESCRIPTIONS[type(event.body)].weight == "bookkeeping" and not matters(event)
 
 
 def essential(events: Sequence[Event], most: int) -> list[Event]:

@@ -12,9 +12,8 @@ from callboard.runtime.agent import Agent, roster
 from callboard.runtime.budgets import BudgetReport, SharedBudgets
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.control.server import ControlServer
-from callboard.runtime.log.forks import ForksChoice
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.detaching import OnDiverged, ProcessLife

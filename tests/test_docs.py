@@ -42,6 +42,7 @@ FOLLOWED = [
             "http",
             "changing-tools",
             "change-a-program",
+            "pydantic-ai",
             "context",
             "compaction",
             "streaming",

@@ -3,10 +3,10 @@
 import re
 
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX
+from callboard.runtime.log.telemetry.formats import CONTENT_TYPE, SERIES_MAX
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS
-from callboard.runtime.log.telemetry.names import CONVENTIONS
-from callboard.runtime.log.telemetry.prometheus import CONTENT_TYPE, SERIES_MAX
 from callboard.runtime.log.telemetry.records import LOGGERS, OWN_LOGGERS
+from callboard.runtime.log.telemetry.spans import CONVENTIONS
 from callboard.runtime.telemetry.pipe import ITEMS_MAX
 from tests.pages import ROOT
 

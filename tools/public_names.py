@@ -13,6 +13,7 @@ from typing import Final
 from callboard.lazy_names import Homes
 
 THEMES: Final = (
+    "brains",
     "errors",
     "frontends",
     "log",

@@ -9,12 +9,12 @@ import msgspec
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.approving import SHOWN_CHARS_MAX, fork_lines, form_lines, user_name
 from callboard.cli.errors import FAILED, Failure, misused, refuse_if
-from callboard.cli.formats import utc
 from callboard.cli.options import json_option, log_flag, log_option
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, keyed_log, open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import utc
 from callboard.replay.recording import Recording
 from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms

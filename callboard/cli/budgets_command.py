@@ -8,11 +8,11 @@ from rich.text import Text
 from callboard.actors.protocol.money import in_dollars
 from callboard.actors.session.budget_keys import Reservation
 from callboard.actors.session.budget_scope import Spent
-from callboard.cli.formats import utc
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import utc
 from callboard.runtime.log.spending import Unlogged
 
 

@@ -18,7 +18,6 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
 from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options
-from callboard.cli.formats import duration
 from callboard.cli.live import LiveTree, background, diverted
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import agent_argument, json_option, log_flag, model_option
@@ -28,6 +27,7 @@ from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.cli.typing_ahead import QUIT, TypingAhead
 from callboard.cli.word_wrap import WordWrap, terminal_width, wrapped
+from callboard.replay.formats import duration
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms

@@ -18,12 +18,12 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import DIVERGED, FAILED, refuse_if
-from callboard.cli.formats import counted
 from callboard.cli.offline_process import CheckRuns, Describe, Described, OfflineProcess
 from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, percent_on, table, talk
 from callboard.cli.recordings import find_place, key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow

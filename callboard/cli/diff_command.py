@@ -8,12 +8,12 @@ from rich.text import Text
 
 from callboard.cli.errors import DIVERGED
 from callboard.cli.folding import Folding
-from callboard.cli.formats import dollars, tokens
 from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
 from callboard.replay.diff import Difference, SessionDiff, Totals
 from callboard.replay.divergence import ABSENT, ABSENT_TEXT
+from callboard.replay.formats import dollars, tokens
 
 _SHOWN = 20
 _VALUE_CHARS = 200

@@ -17,10 +17,10 @@ import click
 from callboard.actors.protocol.errors import CallboardError
 from callboard.cli.environment import VARIABLES
 from callboard.cli.errors import Failure
-from callboard.cli.formats import counted
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit, emit_json, emit_lines, fields
 from callboard.cli.recordings import key_options, open_reader
+from callboard.replay.formats import counted
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite import file_lock

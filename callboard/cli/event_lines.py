@@ -9,22 +9,20 @@ from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.session.place_names import call_name
-from callboard.cli.formats import duration, local_time, utc
-from callboard.cli.message_summary import summary_of
 from callboard.cli.output import attributes, emit_json, emit_lines
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, words_of
+from callboard.replay.formats import duration, local_time, utc
 from callboard.replay.grouping import Span
 from callboard.replay.refused_calls import RefusedCall
 from callboard.runtime.log.protocol import Stored
 
 _WIDE_FROM: Final = 110
 _ROUTE: Final = 20
-_FAILED = frozenset(
-    {"error", "failed", "interrupted", "denied", "invalid", "late", "budget", "crashed", "refused"}
-)
 
 
 def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
@@ -39,6 +37,11 @@ def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, objec
         "body": Json(stored.body),
         "digest": stored.digest.hex(),
     }
+
+
+def summary_of(body: AnyMessage) -> str:
+    """Say a message in one line that is safe to print."""
+    return safe_line(words_of(body), CHARS_MAX)
 
 
 def lines_of(events: Iterable[Event], width: int) -> Iterator[Text]:
@@ -103,7 +106,7 @@ def _name(span: Span) -> str:
 
 def _line(span: Span, what: str) -> Text:
     end = span.last.seq if span.outcome else ""
-    style = "red" if span.outcome in _FAILED else "green" if span.outcome else "cyan"
+    style = "red" if span.outcome in BAD_OUTCOMES else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
     line.append(f"{what}  ", style="not bold")
     line.append(f"{span.outcome or 'open':<9}", style=f"not bold {style}")

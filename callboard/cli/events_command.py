@@ -34,7 +34,7 @@ from callboard.cli.recordings import find_place, open_reader, open_recording
 from callboard.cli.terminal_escape import indented
 from callboard.replay.grouping import Span
 from callboard.replay.recording import Recording
-from callboard.runtime.log.page_sizes import PageSizes
+from callboard.runtime.log.hash_chain import PageSizes
 from callboard.runtime.log.protocol import LogReader, Stored, event_of
 from callboard.runtime.log.session_rows import SessionRow
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import click
 
 from callboard.cli.errors import misused, not_found, refuse_if
-from callboard.cli.formats import counted
 from callboard.cli.options import beside_option, log_option, session_argument
 from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, keyed_log, log_keys, open_reader
 from callboard.replay.exports.importing import Importing
 from callboard.replay.exports.jsonl import ExportReader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
+from callboard.replay.formats import counted
 from callboard.replay.reading import Source
-from callboard.runtime.log.forks import parents_first
 from callboard.runtime.log.protocol import EventLog, LogReader
 from callboard.runtime.log.reading import file_of
+from callboard.runtime.log.session_rows import parents_first
 
 
 @click.command("export")

@@ -6,9 +6,9 @@ from typing import Final, TypeVar
 from rich.text import Text
 
 from callboard.actors.protocol.events import Event
-from callboard.cli.formats import counted
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.replay.steps import essential
 
 T = TypeVar("T")

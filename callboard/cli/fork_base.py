@@ -31,9 +31,9 @@ from callboard.actors.session.fork_plan import (
     refuse_idle,
 )
 from callboard.cli.errors import refuse_if
-from callboard.cli.formats import counted
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.forks.starting import result_json
 from callboard.runtime.models.fallback import ModelChoice, models_of

@@ -23,7 +23,6 @@ from callboard.actors.session.place_names import call_named, is_number
 from callboard.cli.errors import FAILED, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.fork_base import Wanted, base_of
-from callboard.cli.formats import dollars, tokens
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
@@ -31,6 +30,7 @@ from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.run_command import changed_limits, with_recorded_model
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import dollars, tokens
 from callboard.replay.lineage import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop

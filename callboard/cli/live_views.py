@@ -13,10 +13,10 @@ from rich.text import Text
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
-from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import console_on
 from callboard.cli.terminal_escape import safe_line
 from callboard.cli.tree_view import Space, name_of, tree_lines
+from callboard.replay.formats import counted, dollars, duration, tokens
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.tree import Node, Tree
 

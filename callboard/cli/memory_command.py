@@ -6,10 +6,10 @@ import click
 
 from callboard.actors.protocol.errors import MemoryFailed
 from callboard.cli.errors import CORRUPT, FAILED, Failure, not_found
-from callboard.cli.formats import local, utc
 from callboard.cli.options import json_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import local, utc
 from callboard.runtime.memory.access import HITS_MAX, MemoryEntry
 from callboard.runtime.memory.sqlite import SQLiteMemory
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
-from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
+from callboard.replay.formats import counted, dollars, duration, tokens
 from callboard.replay.lineage import Billing
 
 if TYPE_CHECKING:  # readers of a log need no agents, which it loads

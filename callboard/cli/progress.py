@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final, TextIO
 
-from callboard.cli.formats import counted, duration
 from callboard.cli.output import console_on, is_terminal, talk
+from callboard.replay.formats import counted, duration
 from callboard.replay.testing.statistics import CampaignProgress, Statistics, Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2

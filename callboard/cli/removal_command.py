@@ -8,20 +8,19 @@ import click
 
 from callboard.cli.errors import refuse_if
 from callboard.cli.export_command import opened_log
-from callboard.cli.formats import counted
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
-from callboard.runtime.log import forks as trees
-from callboard.runtime.log.forks import ForksChoice
-from callboard.runtime.log.removal import cut, erase
-from callboard.runtime.log.session_rows import STATUSES
+from callboard.runtime.log import session_rows as trees
+from callboard.runtime.log.opening import cut, erase
+from callboard.runtime.log.session_rows import STATUSES, ForksChoice
 from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
 

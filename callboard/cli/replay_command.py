@@ -8,7 +8,6 @@ from rich.text import Text
 
 from callboard.cli.changed_agents import replay_with
 from callboard.cli.errors import DIVERGED, refuse_if
-from callboard.cli.formats import counted
 from callboard.cli.options import full_option, json_option, log_option, session_argument
 from callboard.cli.output import emit_json, emit_lines
 from callboard.cli.recordings import open_place
@@ -21,6 +20,7 @@ from callboard.replay.changed.result import (
     more,
     who,
 )
+from callboard.replay.formats import counted
 
 _LINES: Final = 40  # of a diff
 _AGENTS: Final = 3  # whose requests are shown as diffs

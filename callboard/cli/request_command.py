@@ -11,7 +11,6 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
-from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import (
     check_option,
     event_argument,
@@ -23,6 +22,7 @@ from callboard.cli.options import (
 from callboard.cli.output import emit, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import open_event, say_checked
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import whole_prompt
 
 
 @click.command("request")

@@ -8,11 +8,11 @@ import click
 
 from callboard.actors.protocol.endings import STATUS
 from callboard.cli.errors import misused
-from callboard.cli.formats import local, utc
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import local, utc
 from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from callboard.cli.errors import refuse_if
 from callboard.cli.folding import Folding
-from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.options import (
     check_option,
     full_option,
@@ -23,6 +22,7 @@ from callboard.cli.recordings import open_at, open_recording
 from callboard.cli.state_view import emit_changes, emit_state
 from callboard.cli.summary_view import emit_summary
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted, dollars, tokens
 from callboard.replay.grants import Account, BudgetReport
 from callboard.replay.recording import Recording
 from callboard.replay.tool_figures import Latency, ToolFigures, ToolUsage, tool_usage

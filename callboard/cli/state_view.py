@@ -13,10 +13,10 @@ from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import AskState, SupervisorState
 from callboard.cli.event_lines import line_of
 from callboard.cli.folding import FIRST_MESSAGES, LAST_MESSAGES, Folding
-from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, width_of_stdout
 from callboard.cli.recordings import say_checked
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted, dollars, tokens
 from callboard.replay.recording import Recording
 from callboard.replay.states import Change, to_jsonable
 

@@ -10,11 +10,11 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.session.place_names import call_name
 from callboard.cli.event_lines import event_json, style_of
-from callboard.cli.formats import duration, local, local_time
 from callboard.cli.output import emit_json, emit_lines, width_of_stdout
 from callboard.cli.recordings import say_checked
 from callboard.cli.state_view import plain, summary
 from callboard.cli.terminal_escape import safe_line, safe_text
+from callboard.replay.formats import duration, local, local_time
 from callboard.replay.recording import Recording
 from callboard.replay.steps import Step
 

@@ -14,13 +14,12 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.diagnose_command import emit_headline
-from callboard.cli.formats import counted, duration, local, utc
-from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import log_flag
 from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, usage_text
 from callboard.cli.output import attributes, emit_json, emit_lines, fields, talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import usage_of
+from callboard.replay.formats import counted, duration, local, utc, whole_prompt
 from callboard.replay.lineage import Branch, billing
 from callboard.replay.reading import title_in
 from callboard.replay.recording import Recording

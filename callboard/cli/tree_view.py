@@ -15,9 +15,9 @@ from rich.text import Text
 
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.usage import ZERO, Usage, plus
-from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import WIDE, padded
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted, dollars, duration, tokens
 from callboard.runtime.log.tree import Node, Tree
 
 STYLES: Final = {"ok": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}

@@ -8,12 +8,12 @@ import click
 from callboard.actors.protocol.money import in_dollars
 from callboard.actors.session.budget_periods import period_at
 from callboard.cli.export_command import opened_log
-from callboard.cli.formats import counted
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.sessions.usage import UsageBy, UsageReport, fill_usage, report_of, tags_of
 

@@ -8,12 +8,12 @@ import click
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import is_closed_after
 from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, refuse_if
-from callboard.cli.formats import counted
 from callboard.cli.options import all_option, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_place, key_options, open_reader, parse_head
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.formats import counted
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import LogChecker
 from callboard.replay.testing.rules.requests import check_requests

@@ -10,9 +10,8 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
 from callboard.actors.session.place_names import call_name
-from callboard.cli.event_lines import lines_of
+from callboard.cli.event_lines import lines_of, summary_of
 from callboard.cli.folding import Folding
-from callboard.cli.message_summary import summary_of
 from callboard.cli.options import (
     check_option,
     event_argument,

@@ -6,8 +6,8 @@ from typing import Final
 from callboard.actors.protocol.errors import CorruptLog, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.replay.exports.jsonl import Header, Item
+from callboard.runtime.log.opening import erase
 from callboard.runtime.log.protocol import Append, EventLog, Head
-from callboard.runtime.log.removal import erase
 
 _BATCH_EVENTS: Final = 500
 

@@ -19,6 +19,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Told
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
+from callboard.replay.descriptions import title_of
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.runtime.log.tree import Tree
 
@@ -73,46 +74,50 @@ def _place(agent: str, event: Event) -> str:
     return CLIENT if CLIENT in (event.sender, event.recipient) else agent or HOST
 
 
+def _headed(event: Event, name: str = "") -> str:
+    return f"{name or title_of(event.body)} (event {event.seq})"
+
+
 def _asked(event: Event, body: Ask) -> Iterator[str]:
-    yield _titled(f"Ask (event {event.seq})", _text(body.prompt))
+    yield _titled(_headed(event), _text(body.prompt))
 
 
 def _ask_ended(event: Event, body: AskEnded) -> Iterator[str]:
-    yield _titled(f"Outcome (event {event.seq}): {body.kind}, {EXPLAINED[body.kind]}", _ending(body))
+    yield _titled(f"{_headed(event)}: {body.kind}, {EXPLAINED[body.kind]}", _ending(body))
 
 
 def _begun(event: Event, body: Begin) -> Iterator[str]:
-    yield _titled(f"Prompt (event {event.seq})", _text(body.prompt))
+    yield _titled(_headed(event), _text(body.prompt))
 
 
 def _replied(event: Event, body: ModelReplied) -> Iterator[str]:
     if body.failure is not None:
-        yield f"\n**Model (event {event.seq})**: {_inline(f'{body.failure.code}: {body.failure.message}')}\n"
+        yield f"\n**{_headed(event)}**: {_inline(f'{body.failure.code}: {body.failure.message}')}\n"
         return
     said = read(body.content)
     if said is None:
-        yield _titled(f"Model (event {event.seq}), not readable", _text(body.content))
+        yield _titled(f"{_headed(event)}, not readable", _text(body.content))
         return
     if said.text:
-        yield _titled(f"Model (event {event.seq})", said.text)
+        yield _titled(_headed(event), said.text)
     for use in said.uses:
         yield _titled(f"Call of {_inline(use.name)} (event {event.seq})", _pretty(use.input), "json")
 
 
 def _returned(event: Event, body: ToolReturned) -> Iterator[str]:
-    yield _titled(f"Result (event {event.seq}): {body.status}", _text(body.output))
+    yield _titled(f"{_headed(event)}: {body.status}", _text(body.output))
 
 
 def _delegation_ended(event: Event, body: DelegationEnded) -> Iterator[str]:
-    yield _titled(f"{body.address or 'Delegation'} (event {event.seq}): {body.kind}", _ending(body))
+    yield _titled(f"{_headed(event, body.address)}: {body.kind}", _ending(body))
 
 
 def _told(event: Event, body: Told | Tell) -> Iterator[str]:
-    yield _titled(f"Told (event {event.seq})", body.text)
+    yield _titled(_headed(event), body.text)
 
 
 def _approval(event: Event, body: ApprovalGiven) -> Iterator[str]:
-    yield f"\n**Approval (event {event.seq})**: {body.verdict} {_inline(body.note)}\n"
+    yield f"\n**{_headed(event)}**: {body.verdict} {_inline(body.note)}\n"
 
 
 _TAKES: Final[dict[type, Callable[[Event, Any], Iterator[str]]]] = {

@@ -24,10 +24,9 @@ from callboard.replay.refused_calls import refused_in
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX
-from callboard.runtime.log.telemetry.names import library_version
-from callboard.runtime.log.telemetry.otlp import otlp_document
+from callboard.runtime.log.telemetry.formats import otlp_document
 from callboard.runtime.log.telemetry.span_fold import spans_of
-from callboard.runtime.log.telemetry.spans import Span
+from callboard.runtime.log.telemetry.spans import Span, library_version
 
 _PART: Final = ".part"  # of a file that is not whole yet
 Progress = Callable[[str, int, int], object]

@@ -1,9 +1,10 @@
 """The data of a page, as lines of text. `assets/data.js` reads them.
 
     {...}              the body of the next event, as the log has it
+    >... or !...       what it means in words; with `!` it tells of a failure
     [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
                        paths; written as soon as it is known, so in the order of each agent's events
-    <n                 the first n bodies are those of the session beside this one
+    <n                 the first n bodies and words are those of the session beside this one
     =...               a value that several changes name: the first such line is number 0
     *{...}             the last line: the session, names, columns, agents, spans and findings
 
@@ -22,6 +23,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.events import Event
+from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS, fails, words_of
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
@@ -38,6 +40,12 @@ Progress: TypeAlias = Callable[[str, int, int], object]
 FORMAT: Final = 1
 _SHARED_BYTES: Final = 64
 """Strings and values from this length on are written once."""
+
+_KINDS: Final = {
+    kind.__name__: [one.topic, *(name for name in one.links if name != "new")]
+    for kind, one in DESCRIPTIONS.items()
+}
+"""The topic of each kind of event, and the field that names the event which it stands for or comes from."""
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # A long string or name, which has a colon behind it, and all before it that stays as it is: short strings.
@@ -68,6 +76,7 @@ class SessionLines:
         body = row.body if not _has_space(row.body) else msgspec.json.format(row.body, indent=-1)
         if row.seq > self._known:
             yield self._cutting.body(row.seq, body)
+            yield _words(event)
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
@@ -106,6 +115,8 @@ class SessionLines:
                 "status": row.status,
                 "diverged": self._changes.diverged,
                 "cut": self._cutting.cut,
+                "kinds": _KINDS,
+                "bad": sorted(BAD_OUTCOMES),
                 **self._columns.plain(since),
                 **extra,
                 "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
@@ -200,6 +211,14 @@ class Shared:
         if len(text) >= _SHARED_BYTES and (place := self._strings.get(_key(text))):
             return b'%s"%s"' % (before, place.encode())
         return b'%s"~%s' % (before, text[1:]) if text.startswith(b'"~') else before + text
+
+
+def _words(event: Event) -> bytes:
+    """Return an event in words, in one line."""
+    said = " ".join(words_of(event.body)[: 4 * CHARS_MAX].split())
+    said = said if len(said) <= CHARS_MAX else f"{said[: CHARS_MAX - 1]}…"
+    mark = "!" if fails(event.body) else ">"
+    return f"{mark}{said}".encode("utf-8", "replace")
 
 
 def _has_space(text: bytes) -> bool:

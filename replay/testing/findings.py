@@ -5,7 +5,7 @@ command that shows it again. A campaign that found nothing says how likely it wo
 
 A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
 sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault. Beside
-it stands the message: of a session the tool or agent, with the argument that matters, cut to the column.
+it stands the message: of a session its words, cut to the column.
 Lanes become narrower down to 6; names that do not fit are numbered; beyond that each line names both actors.
 """
 

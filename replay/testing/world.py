@@ -47,7 +47,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     cause: int = 0  # the step that posted the message; 0 if it was there from the start
     touched: tuple[str, ...] = ()  # the other things that its order decides: a shared inbox or budget
     actor: str = ""  # of the move, if it is not the recipient
-    about: str = ""  # for charts instead of the label: the tool or agent, and the argument that matters
+    about: str = ""  # for charts instead of the label: the message, in words
 
 
 class World(Protocol):

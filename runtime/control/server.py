@@ -31,8 +31,7 @@ from callboard.runtime.control.wire import (
     bound_socket,
     is_same_user,
 )
-from callboard.runtime.log.forks import ForksChoice
-from callboard.runtime.log.session_rows import SessionStatus
+from callboard.runtime.log.session_rows import ForksChoice, SessionStatus
 from callboard.runtime.sanitize import clean_json
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session

@@ -13,8 +13,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.immutable import NULL
-from callboard.runtime.log.forks import ForksChoice
-from callboard.runtime.log.session_rows import SessionStatus
+from callboard.runtime.log.session_rows import ForksChoice, SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
 """The longest request. Answers have no such limit: they come from our own process."""

@@ -17,6 +17,8 @@ its own continues the digest of the last one that it shares.
 
 MessagePack with every item in its shortest form is injective: two different events never give the same bytes.
 docs/log.md says which changes are found.
+
+The sizes of pages of a long read: many small events, or few large ones, so that memory stays bounded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +33,27 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
-from callboard.runtime.log.page_sizes import PageSizes
-from callboard.runtime.log.protocol import Head, Sealed, Segment
+from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored
+
+FIRST_EVENTS: Final = 100
+PAGE_BYTES: Final = 4 << 20
+"""The bytes that a page is meant to hold. One event may hold more, and the sizes of events may change."""
+
+
+class PageSizes:
+    """The number of events of the next page. most: of any page."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.events = min(FIRST_EVENTS, most)
+
+    def note(self, page: Sequence[Stored | Sealed]) -> None:
+        """Learn from a page that was read: the next one grows to at most four times its events."""
+        held = sum([len(row.body) for row in page])
+        held += sum([len(one.data) for row in page if row.cuts for one in row.cuts])
+        wanted = len(page) * PAGE_BYTES // max(held, 1)
+        self.events = max(1, min(self._most, 4 * self.events, wanted))
+
 
 DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)

@@ -16,7 +16,6 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
-from callboard.runtime.log.memory_spending import MemorySpending
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
@@ -39,8 +38,7 @@ from callboard.runtime.log.session_rows import (
     change_of,
     details_of,
 )
-from callboard.runtime.log.spending import Spending, Unlogged
-from callboard.runtime.log.usage_rows import Place, UsageRow, summed, total
+from callboard.runtime.log.spending import MemorySpending, Place, Spending, Unlogged, UsageRow, summed, total
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.

@@ -25,8 +25,7 @@ from callboard.actors.session.budget_keys import SpendingChange
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.large_values import Cut, splice
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
-from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
-from callboard.runtime.log.usage_rows import UsageRow
+from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged, UsageRow
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 

@@ -1,4 +1,6 @@
-"""The spending of budgets above sessions, as a store keeps it beside the events.
+"""Amounts that a store keeps beside the events.
+
+The spending of budgets above sessions, as a store keeps it beside the events.
 
 A store that has it keeps, for each scope and period, the amount spent; the reservations that are open; and
 the charges that no log holds, called *unlogged*. `Append.spending` changes it in the transaction that stores
@@ -6,14 +8,22 @@ the events of the append, so that the amount spent is that of the committed logs
 
 A reservation is known by session, epoch, agent, turn and attempt. A change of one that a store has applied
 changes nothing when it comes again.
+
+The spending of budgets in a log in memory.
+
+The usage of sessions beside the events: a row for each session, day, model and profile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from callboard.actors.protocol.usage import Need
+import msgspec
+
+from callboard.actors.protocol.plain_values import PlainValues
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.budget_scope import Spent
+from callboard.actors.session.usage_books import Charge
 
 
 class Unlogged(NamedTuple):
@@ -108,3 +118,90 @@ def handed_over(
     for one in gone.values():
         net.charge(one, one.need)
     return net, list(gone.values())
+
+
+class MemorySpending(SpendingStore):
+    """The amounts spent, the open reservations and the unlogged charges."""
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[str, str], Need] = {}
+        self._open: dict[CallKey, Reservation] = {}
+        self._unlogged: list[Unlogged] = []
+
+    def apply(self, changes: Sequence[SpendingChange]) -> None:
+        """Apply changes."""
+        if changes:
+            self._apply(NetChanges(changes))
+
+    def _apply(self, net: NetChanges) -> None:
+        for key in net.closed:
+            self._open.pop(key, None)
+        self._open.update(net.opened)
+        for span, amount in net.charges.items():
+            had = self._spent.get(span, Need())
+            self._spent[span] = Need(had.tokens + amount.tokens, had.micro_usd + amount.micro_usd)
+
+    async def read(self, scopes: Sequence[str] | None = None) -> Spending:
+        return self.now(scopes)
+
+    def now(self, scopes: Sequence[str] | None = None) -> Spending:
+        """Return the spending as it is now. Argument as of `read`."""
+        spent = [Spent(*span, amount) for span, amount in sorted(self._spent.items())]
+        reserved = tuple(one for _, one in sorted(self._open.items()))
+        if scopes is None:
+            return Spending(tuple(spent), reserved)
+        found = (one for one in spent if one.scope in scopes)
+        return Spending(tuple(found), tuple(in_scopes(reserved, scopes)))
+
+    async def hand_over(
+        self,
+        session_id: str,
+        epoch: int,
+        held: Sequence[Reservation],
+        lost: Sequence[Reservation],
+        at_ms: int,
+    ) -> list[Reservation]:
+        left = [one for key, one in self._open.items() if key.session == session_id and key.epoch < epoch]
+        net, gone = handed_over(left, held, lost)
+        self._apply(net)
+        self._unlogged += [Unlogged(one, at_ms) for one in gone]
+        return gone
+
+    async def unlogged(self) -> list[Unlogged]:
+        return self.lost()
+
+    def lost(self) -> list[Unlogged]:
+        """Return the unlogged charges so far."""
+        return list(self._unlogged)
+
+
+Place: TypeAlias = tuple[str, str, str]
+"""A day, a model and a profile."""
+
+
+class UsageRow(PlainValues, frozen=True, gc=False):
+    """The usage of a session on one UTC day, with one model, by the agents of one profile."""
+
+    session_id: str
+    day: str
+    model: str
+    profile: str
+    usage: Usage
+
+
+def summed(charges: Iterable[Charge]) -> dict[Place, Usage]:
+    """Return the sum of charges by day, model and profile."""
+    found: dict[Place, list[Usage]] = {}
+    for one in charges:
+        found.setdefault((one.day, one.model, one.profile), []).append(one.usage)
+    return {place: total(usages) for place, usages in found.items()}
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of usages."""
+    return Usage(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
+
+
+def figures(usage: Usage) -> tuple[int, ...]:
+    """Return the numbers of a usage, in the order of its fields."""
+    return msgspec.structs.astuple(usage)

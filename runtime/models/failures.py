@@ -35,11 +35,9 @@ Addresses of services.
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
-from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
@@ -59,21 +57,8 @@ from callboard.runtime.models.error_table import (
     VAGUE,
     Row,
 )
+from callboard.runtime.models.translator import endpoint_of
 from callboard.runtime.models.waits import wait_of
-
-
-def checked_url(base_url: str) -> str:
-    """Return an address without a slash at its end. Raises MisuseError for text that is not an address."""
-    if not base_url.startswith(("http://", "https://")):
-        raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
-    return base_url.rstrip("/")
-
-
-def endpoint_of(base_url: str) -> str:
-    """Return an address as the log may show it: without a name, a password and a query."""
-    parts = urlsplit(base_url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-
 
 T = TypeVar("T")
 

@@ -37,7 +37,9 @@ from collections import OrderedDict
 from functools import cache
 from operator import is_
 from typing import Final
+from urllib.parse import urlsplit
 
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.repair_levels import Repair
@@ -184,3 +186,16 @@ def made_by(*libraries: str) -> str:
     from importlib.metadata import version  # 20 ms that programs without a model never need
 
     return ", ".join(f"{name} {version(name)}" for name in ("callboard", *libraries))
+
+
+def checked_url(base_url: str) -> str:
+    """Return an address without a slash at its end. Raises MisuseError for text that is not an address."""
+    if not base_url.startswith(("http://", "https://")):
+        raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
+    return base_url.rstrip("/")
+
+
+def endpoint_of(base_url: str) -> str:
+    """Return an address as the log may show it: without a name, a password and a query."""
+    parts = urlsplit(base_url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

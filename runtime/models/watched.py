@@ -2,18 +2,7 @@
 
 They are counted against a limit. The first ones are there before the rest is read, the beginning is kept in
 case that the library cannot read it, and the rest can be read after it gave up: then the answer has come
-whole, and its usage is known. An answer is shown while it comes in.
-
-The failure of a call whose answer has come and cannot be read.
-
-    the answer                                         another attempt          charge
-    came whole, with status 200                        unless the same came     its usage; nothing, if it
-                                                       twice                    reports none
-    is a page                                          by the schedule          the same
-    broke off, or its rest did not come                by the schedule          unknown: the reservation
-
-The digest in the failure tells the agent whether the same came twice. A page has none: a proxy shows one
-while its service is starting.
+whole, and its usage is known.
 
 The bytes of an answer without their compression, while the event loop goes on.
 
@@ -29,74 +18,17 @@ from typing import Final
 
 import httpx2
 
-from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.answer_bodies import (
     Form,
-    digest_of,
-    documents_of,
     form_of,
     start_of,
-    usage_in,
 )
 from callboard.runtime.models.failures import (
-    UNREPORTED,
     CallFailed,
     garbage_answer,
     network_failure,
     unconnected,
 )
-from callboard.runtime.models.protocol import OnText
-from callboard.runtime.secrets.stream_buffer import StreamBuffer
-
-_TELL: Final = "tell_usage"
-
-
-class LiveAnswer:
-    """The `on_text` of one call. usage: what the stream has told so far.
-
-    buffer_of: makes the buffer for the text of a call, from the seq of its grant and its request. It is
-    called with the first piece.
-    """
-
-    # Ten thousand calls may wait at once: no dict, and no buffer before there is text (0.3 KiB a call).
-    __slots__ = ("_buffer_of", "_grant", "_request", "_text", "usage")
-
-    def __init__(
-        self, buffer_of: Callable[[int, ModelRequest], StreamBuffer], grant: int, request: ModelRequest
-    ) -> None:
-        self.usage = ZERO
-        self._buffer_of = buffer_of
-        self._grant = grant
-        self._request = request
-        self._text: StreamBuffer | None = None
-
-    def __call__(self, piece: str) -> None:
-        """Pass a piece of text on."""
-        if self._text is None:
-            self._text = self._buffer_of(self._grant, self._request)
-        self._text.take(piece)
-
-    def tell_usage(self, usage: Usage) -> None:
-        """Keep the usage of the call so far."""
-        self.usage = usage
-
-    def end(self) -> None:
-        """Show the rest of the text."""
-        if self._text is not None:
-            self._text.end()
-
-
-def tell_usage(on_text: OnText, usage: Usage | None) -> None:
-    """Tell the usage of a call so far, which it is charged if the process ends before its answer.
-
-    on_text: as the model got it. usage: None if it is not known yet.
-    """
-    tell = getattr(on_text, _TELL, None)
-    if tell is not None and usage is not None:
-        tell(usage)
-
 
 STEP_BYTES: Final = 2**20  # that are unpacked before other tasks run
 
@@ -254,16 +186,3 @@ def watch(
 def _stream_of(response: httpx2.Response) -> httpx2.AsyncByteStream:
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # of an async client
     return response.stream
-
-
-def unreadable(
-    what: str, answer: "Watched", usage: Usage | None = None, *, code: str = "garbage", is_page: bool = False
-) -> CallFailed:
-    """Return the failure of an answer. what: is wrong with it. usage: as far as a reader has found it."""
-    if not answer.is_whole:
-        return CallFailed(ModelFailure(code, what, is_retryable=True), usage)
-    body = answer.body
-    digest = "" if is_page or body is None else digest_of(body)
-    if code == "garbage":  # a stream that ended too early has not reported all of its usage
-        usage = usage or usage_in(documents_of(answer.end)) or UNREPORTED
-    return CallFailed(ModelFailure(code, what, is_retryable=True, digest=digest), usage)

@@ -24,8 +24,8 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
+from callboard.runtime.models.finishes import LiveAnswer
 from callboard.runtime.models.protocol import DivergedAnswer, KeepsRuns, Model, ModelAnswer, OnText
-from callboard.runtime.models.watched import LiveAnswer
 from callboard.runtime.ports.body_keeper import BodyKeeper
 from callboard.runtime.ports.count_watch import CountWatch
 from callboard.runtime.ports.tasks import Tasks

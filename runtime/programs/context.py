@@ -90,6 +90,11 @@ class ProgramContext:
         """Return the prompt as it came: a JSON string, or a list of content blocks."""
         return self._prompt
 
+    @property
+    def run_name(self) -> str:
+        """Return the name of this run, the same in each execution."""
+        return self._run.run
+
     def earlier(self, most: int = 1) -> tuple[EarlierRun, ...]:
         """Return the last runs of earlier asks in this session that returned, oldest first.
 

@@ -75,8 +75,8 @@ class Board:
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
         self.observers: list[Callable[[Event], object]] = []  # not readers: a session may sleep beside them
-        self.delegations = known = Delegations()
-        self.takers: dict[type, Callable[[Event], None]] = dict.fromkeys(DELEGATION_KINDS, known.add)
+        self.delegations = Delegations()  # a resumed session puts its own here
+        self.takers: dict[type, Callable[[Event], None]] = dict.fromkeys(DELEGATION_KINDS, self._delegate)
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
         self.inputs = SecretInputs()
@@ -178,24 +178,24 @@ class Board:
         if not isinstance(error, Exception):
             raise error
 
+    def _delegate(self, event: Event) -> None:
+        self.delegations.add(event)
+
     def _note(self, events: Sequence[Event]) -> None:
         """Let the parts that follow the session see its new events, before they are staged."""
-        taker_of = self.takers.get
         for event in events:
-            if (taker := taker_of(type(event.body))) is not None:
+            if (taker := self.takers.get(type(event.body))) is not None:
                 taker(event)
         if self.on_posted is not None:
             self.on_posted(events)
         if self.on_agent_end:
             for event in events:
                 if isinstance(event.body, Stop | Finished):
-                    self._tell_end(event.recipient if isinstance(event.body, Stop) else event.sender)
+                    who = event.recipient if isinstance(event.body, Stop) else event.sender
+                    for tell in self.on_agent_end:
+                        tell(who)
         if self.watchers or self.observers:
             self._unseen.extend(events)
-
-    def _tell_end(self, address: str) -> None:
-        for tell in self.on_agent_end:
-            tell(address)
 
     def restore(self, recovered: Recovered, stored: Head | None = None) -> None:
         """Continue a recovered session: take its states, and start the requests that are open.

@@ -8,9 +8,16 @@ from typing import Final
 
 from callboard.actors.protocol.errors import HasForks, MisuseError, SessionBusy, SessionNotFound
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.forks import ForksChoice, whole_trees, with_forks
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.log.session_rows import (
+    EVERY_SESSION,
+    ForksChoice,
+    SessionQuery,
+    SessionRow,
+    SessionStatus,
+    whole_trees,
+    with_forks,
+)
 from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.removal import Remover

@@ -12,7 +12,7 @@ from callboard.actors.session.budget_keys import SpendingChange
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
-from callboard.runtime.log.usage_rows import UsageRow
+from callboard.runtime.log.spending import UsageRow
 from callboard.runtime.sessions.board import Board
 
 UsageBy: TypeAlias = Literal["day", "model", "profile", "tag"]

@@ -13,11 +13,10 @@ from callboard.actors.protocol.messages import Begin, Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.telemetry import metrics
+from callboard.runtime.log.telemetry.formats import MetricStore
 from callboard.runtime.log.telemetry.metrics import Measured, measured
-from callboard.runtime.log.telemetry.names import library_version
-from callboard.runtime.log.telemetry.prometheus import MetricStore
 from callboard.runtime.log.telemetry.span_fold import SpanFold
-from callboard.runtime.log.telemetry.spans import Span
+from callboard.runtime.log.telemetry.spans import Span, library_version
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.statistics import RuntimeStats
 from callboard.runtime.telemetry.log_writer import LogWriter

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.log.telemetry import names
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX, attributes_of, span_name
-from callboard.runtime.log.telemetry.ids import ids_of, ids_of_link
 from callboard.runtime.log.telemetry.metrics import DROPPED, INSTRUMENTS, Instrument, Measured, measured
-from callboard.runtime.log.telemetry.spans import Span
+from callboard.runtime.log.telemetry.spans import Span, ids_of, ids_of_link
 
 FLUSH_S: Final = 2.0  # seconds in which the spans that are left may be exported when a runtime closes
 

@@ -134,7 +134,7 @@ def test_a_broken_rule_is_shown_small_with_a_chart_and_the_command_that_makes_it
     again = callboard(*command_in(done.stdout))
     assert again.exit_code == FAILED
     assert first in again.stdout
-    assert 'tool book time="8 pm"' in again.stdout
+    assert 'tool book {"time":"8 pm"}' in again.stdout
 
 
 def test_all_is_well_is_exit_code_0_and_says_how_much_was_tried(callboard: Callboard) -> None:

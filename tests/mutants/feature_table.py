@@ -88,6 +88,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["free-steps", "live-copies", "heard-answers", "given-up-calls", "places-are-held"],
         ["Steps of programs", "Calls given up", "Deadlines of programs", "Costs of programs"],
     ),
+    "whole requests": Feature(
+        ["programs: whole_requests"],
+        ["whole-request", "whole-bounds", "whole-asked", "whole-reply"],
+        ["Whole requests"],
+    ),
     "lines": Feature(
         ["core: one_budget", "later: changing_in_line", "later: tight_boss", "programs: gather"],
         ["first-come", "parallel-calls", "line-of-tools", "tool-line", "places-are-held"],

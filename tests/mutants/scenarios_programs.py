@@ -89,6 +89,7 @@ def whole_requests() -> Scenario:
         small = {"system": "Be short.", "tools": [LOOK_TOOL], "settings": {"top_k": 3}, "max_tokens": 9}
         yield from everything(request("a", "one", **small))
         yield from everything(request("b", ["a", 0, 2], "two", like="a", max_tokens=50))
+        yield from everything(request("o", ["a", 0, 2], "two", system="Be long."))
         both = [
             request("c", ["b", 0, 4], "three", like="a"),
             request("d", ["b", 2, 4], ["a", 0, 1], like="b"),

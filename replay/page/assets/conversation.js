@@ -5,7 +5,7 @@ import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
 import { addCounted, firstParts, make, textBlock } from "./elements.js";
 import { jsonBlock } from "./json.js";
 import { markdown } from "./markdown.js";
-import { isBadWord, oneLine, summaryOf, textOf } from "./words.js";
+import { isBadSpan, oneLine, summaryOf, textOf } from "./words.js";
 
 const MESSAGES_SHOWN = 30; // messages at once, if they have no more elements than these
 const MESSAGE_ELEMENTS = 150;
@@ -115,7 +115,7 @@ function openCall(app, agent, use, at, call) {
   const report = use.name === "report_back" && session.spans.find(isReport);
   if (!report) return make("p", { class: "hint" }, "no result");
   const isJudged = report.last !== report.first;
-  return make("p", { class: isBadWord(report.outcome) ? "hint bad" : "hint" }, isJudged ? oneLine(summaryOf(session, report.last)) : "not judged yet", " ",
+  return make("p", { class: isBadSpan(session, report) ? "hint bad" : "hint" }, isJudged ? oneLine(summaryOf(session, report.last)) : "not judged yet", " ",
     make("a", { href: session.href(report.last) }, `event ${report.last}`));
 }
 

@@ -48,6 +48,7 @@ export class Session {
     this.beside = beside;
     this.prefix = beside ? "#beside-" : "#"; // of links to its events
     this.bodies = [""];
+    this.words = [""]; // what each event means, behind a mark: `!` of a failure
     this.changeLines = []; // by the seq of the event
     this.shared = [];
     this.summary = {};
@@ -78,10 +79,17 @@ export class Session {
   take(line) {
     const first = line[0];
     if (first === "{") this.bodies.push(line);
+    else if (first === ">" || first === "!") this.words.push(line);
     else if (first === "[") this.changeLines[Number(line.slice(1, line.indexOf(",")))] = line;
-    else if (first === "<") this.bodies.push(...this.beside.bodies.slice(1, Number(line.slice(1)) + 1));
+    else if (first === "<") this.takeFirst(Number(line.slice(1)));
     else if (first === "=") this.shared.push(line.slice(1));
     else if (first === "*") this.summary = readJson(line.slice(1));
+  }
+
+  /** Take the first events of the session beside this one. */
+  takeFirst(count) {
+    this.bodies.push(...this.beside.bodies.slice(1, count + 1));
+    this.words.push(...this.beside.words.slice(1, count + 1));
   }
 
   takeColumns({ names, start, times, senders, recipients, causes }, known) {

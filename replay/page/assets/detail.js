@@ -89,7 +89,7 @@ export class DetailView {
     const at = session.times[seq];
     const effects = session.effects.get(seq) ?? [];
     return [
-      make("h2", { class: toneOf(session.kinds[seq]) }, make("span", { class: "dot" }), `${seq} ${session.kinds[seq]}`),
+      make("h2", { class: toneOf(session, seq) }, make("span", { class: "dot" }), `${seq} ${session.kinds[seq]}`),
       make("div", { class: "facts" },
         make("span", {}, this.actor(session.sender(seq)), " → ", this.actor(session.recipient(seq))),
         make("span", { title: new Date(at).toISOString() }, `+${durationText(at - session.times[0])}, ${new Date(at).toLocaleTimeString()}`)),
@@ -124,7 +124,7 @@ export class DetailView {
 
   /** Return a line for an event: a link, and its summary. */
   lineOf(seq, mark = "") {
-    return make("a", { href: this.session.href(seq), class: `line ${toneOf(this.session.kinds[seq])}` },
+    return make("a", { href: this.session.href(seq), class: `line ${toneOf(this.session, seq)}` },
       String(mark || seq).padStart(5, "\u2007"), " ", make("b", { class: "kind" }, this.session.kinds[seq]), ` ${this.session.agentOf(seq)} ${summaryOf(this.session, seq)}`);
   }
 

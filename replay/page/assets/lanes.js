@@ -338,7 +338,7 @@ export class LanesView {
       const isFound = this.app.foundSet?.has(seq);
       if (!isBad && !isFound && x - drawn < 1.5) continue;
       drawn = x;
-      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : this.app.isShared(seq) ? colors.plain : colors[toneOf(session.kinds[seq])];
+      pen.fillStyle = isFound ? colors.accent : isBad ? colors.bad : this.app.isShared(seq) ? colors.plain : colors[toneOf(session, seq)];
       pen.fillRect(x - 1, y + (isBad || isFound ? 2 : 4), isBad || isFound ? 3 : 1.6, LANE - (isBad || isFound ? 4 : 8));
     }
   }

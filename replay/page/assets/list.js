@@ -3,7 +3,7 @@
 import { VirtualList, make } from "./elements.js";
 import { eventOfSpan } from "./beside.js";
 import { delegationsAbove, storyRows } from "./delegations.js";
-import { amount, dollars, durationText, isBadWord, isFailure, oneLine, summaryOf, toneOf } from "./words.js";
+import { amount, dollars, durationText, isBadSpan, isFailure, oneLine, summaryOf, toneOf } from "./words.js";
 
 export const ROW_HEIGHT = 24;
 const LEVEL = 12; // pixels of each level of agents
@@ -166,7 +166,7 @@ export class ListView {
 
   drawSpan({ span, depth, isParent, isFolded, hidden }, row, isCurrent) {
     const { session, app } = this;
-    const isBad = isBadWord(span.outcome);
+    const isBad = isBadSpan(session, span);
     row.className = `row story ${SPAN_TONES[span.kind]}${isCurrent ? " chosen" : ""}${isBad ? " bad" : ""}`;
     const used = usedBy(session, span);
     const tries = span.attempts > 1 ? ` ×${span.attempts}` : "";
@@ -179,7 +179,7 @@ export class ListView {
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
       kind,
-      cell("says", hiddenMark(hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
+      cell("says", hiddenMark(session, hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
       ...(used ? [cell("used", used)] : []),
       took,
       cell("outcome", span.outcome || "open"),
@@ -190,7 +190,7 @@ export class ListView {
     const { session, app } = this;
     const kind = session.kinds[seq];
     const isBad = isFailure(session, seq);
-    row.className = `row event ${toneOf(kind)}${isCurrent && seq === app.seq ? " chosen" : ""}${isBad ? " bad" : ""}`;
+    row.className = `row event ${toneOf(session, seq)}${isCurrent && seq === app.seq ? " chosen" : ""}${isBad ? " bad" : ""}`;
     row.replaceChildren(
       cell("seq", seq, app.notes.of(seq) ? " ✎" : ""),
       cell("time", clock(session, seq)),
@@ -225,9 +225,9 @@ function lastPlace(numbers, limit) {
 }
 
 /** Return a mark with the number of rows that a fold hides, and of the failures among them. */
-function hiddenMark(hidden) {
+function hiddenMark(session, hidden) {
   if (!hidden.length) return "";
-  const failed = hidden.filter((span) => isBadWord(span.outcome)).length;
+  const failed = hidden.filter((span) => isBadSpan(session, span)).length;
   return make("span", { class: `badge${failed ? " failed" : ""}` }, `${hidden.length.toLocaleString("en")} rows${failed ? `, ${failed.toLocaleString("en")} failed` : ""}`);
 }
 

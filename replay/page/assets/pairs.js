@@ -3,7 +3,7 @@
 import { eventOfSpan } from "./beside.js";
 import { VirtualList, make } from "./elements.js";
 import { ROW_HEIGHT, SPAN_NAMES, SPAN_TONES, answerOf, storyOf } from "./list.js";
-import { isBadWord } from "./words.js";
+import { isBadSpan } from "./words.js";
 
 export class PairsView {
   constructor(container, beside, app) {
@@ -61,7 +61,7 @@ export class PairsView {
     if (!span) return half;
     const session = this.beside[side];
     half.classList.add(SPAN_TONES[span.kind]);
-    if (isBadWord(span.outcome)) half.classList.add("bad");
+    if (isBadSpan(session, span)) half.classList.add("bad");
     const isReused = session.bodies[span.last].includes('"reused":') && Boolean(session.body(span.last).reused);
     const reused = this.beside.differs(session, span.last) ? "changed" : "reused";
     const answer = answerOf(session, span);

@@ -115,9 +115,8 @@ function wordsInside(value) {
 
 function before(session, seq) {
   const kind = session.kinds[seq];
-  if (kind === "CallModel") return session.body(seq).request;
-  const by = kind === "AskEnded" || kind === "DelegationEnded" ? session.body(seq).by : 0;
-  return by || session.causes[seq];
+  const [, link] = session.summary.kinds[kind] ?? [];
+  return (link && session.body(seq)[link]) || session.causes[seq];
 }
 
 function parts(session, seq) {

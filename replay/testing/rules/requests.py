@@ -208,7 +208,8 @@ class _Checker:
         """Record a wish or content for an agent, or check the request that a grant sends."""
         body = event.body
         self._tools.hear(event)
-        self._whole.hear(event)
+        for name, why in self._whole.hear(event):
+            self._broken(name, event.seq, why)
         if isinstance(body, (ToolsGiven, Begin)) or (isinstance(body, ToolReturned) and body.tools):
             self._setters.add(event.seq)
         if isinstance(body, TurnRequested):

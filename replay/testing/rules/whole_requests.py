@@ -12,16 +12,19 @@ from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.conversation import blocks_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import Begin, DelegationEnded, TurnRequested
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.in_force import profile_of
 
 WHOLE_RULES: Final = {
+    "whole-asked": "A question with a whole request that can be read is asked, and any other one is refused.",
+    "whole-reply": "The reply to a whole request is its answer, unless it owes a report.",
     "whole-request": "A question with a whole request sends what its program gave: messages, system, tools.",
     "whole-bounds": "A question with a whole request reserves its new messages and the stated reply.",
 }
+_UNUSABLE: Final = frozenset({"refusal", "model_context_window_exceeded"})
 _HEAD: Final = ("system", "tools", "settings")
 
 
@@ -31,21 +34,55 @@ class WholeRequests:
     def __init__(self) -> None:
         self._asked: dict[str, dict[str, dict[str, Any]]] = {}
         self._places: dict[tuple[str, int, int], str] = {}
+        self._due: dict[str, set[int]] = {}
+        self._carriers: dict[str, bool] = {}
+        self._ending: set[str] = set()
 
-    def hear(self, event: Event) -> None:
-        """Note the requests in a step, and the replies to them."""
-        body = event.body
+    def hear(self, event: Event) -> Iterator[tuple[str, str]]:
+        """Note the requests in a step and the replies to them. Yield the rules that an event breaks."""
+        who, body = event.recipient, event.body
         if isinstance(body, Begin):
-            self._asked.pop(event.recipient, None)
-            if profile_of(bytes(body.profile)).is_eager:
-                self._asked[event.recipient] = {}
-        elif isinstance(body, ModelReplied) and body.status == "ok" and event.recipient in self._asked:
-            self._step(event.recipient, body)
-        elif isinstance(body, DelegationEnded) and body.kind == "answered" and body.value != NULL:
-            ask = self._places.get((event.recipient, body.turn, body.call), "")
-            if (request := self._asked.get(event.recipient, {}).get(ask)) is not None:
-                said = {"role": "assistant", "content": msgspec.json.decode(body.value)}
-                request["messages"] = [*request["messages"], said]
+            self._begin(who, body)
+        elif isinstance(body, ModelReplied) and body.status == "ok":
+            if who in self._asked:
+                self._step(who, body)
+            elif who in self._carriers and body.stop_reason not in _UNUSABLE:
+                self._carriers[who] = True
+        elif isinstance(body, DelegationEnded):
+            self._end(who, body)
+        elif isinstance(body, Delegate):
+            self._due.get(event.sender, set()).discard(body.call)
+            if body.asked is None and body.prompt == NULL and body.implicit != NULL:
+                yield "whole-asked", f"question {body.turn}.{body.call} of {event.sender} asks nothing"
+        elif isinstance(body, TurnRequested):
+            for call in self._due.pop(event.sender, ()):
+                yield "whole-asked", f"question {call} of the last step of {event.sender} was not asked"
+        elif isinstance(body, Finished) and self._has_reply(event.sender) and body.kind != "answered":
+            yield "whole-reply", f"{event.sender} has its reply, and ends as {body.kind}"
+
+    def _has_reply(self, who: str) -> bool:
+        return self._carriers.pop(who, False)
+
+    def _begin(self, who: str, begin: Begin) -> None:
+        self._asked.pop(who, None)
+        self._carriers.pop(who, None)
+        self._due.pop(who, None)
+        if profile_of(bytes(begin.profile)).is_eager:
+            self._asked[who] = {}
+            if begin.bounds_questions:
+                self._ending.add(who)
+        elif begin.asked is not None and begin.schema == NULL:
+            self._carriers[who] = False
+
+    def _end(self, who: str, end: DelegationEnded) -> None:
+        if end.latch:
+            self._ending.add(who)  # no ask of its last step is posted
+        if end.kind != "answered" or end.value == NULL:
+            return
+        ask = self._places.get((who, end.turn, end.call), "")
+        if (request := self._asked.get(who, {}).get(ask)) is not None:
+            said = {"role": "assistant", "content": msgspec.json.decode(end.value)}
+            request["messages"] = [*request["messages"], said]
 
     def breaches(self, request: ModelRequest, begin: Begin, wish: TurnRequested) -> Iterator[tuple[str, str]]:
         """Yield the name of each rule that a granted request breaks, and how."""
@@ -101,6 +138,8 @@ class WholeRequests:
                 found[block["id"]] = request
                 self._places[who, reply.turn, place] = block["id"]
         self._asked[who].update(found)
+        if who not in self._ending:
+            self._due[who] = {place for place, block in enumerate(asks) if block["id"] in found}
 
     def _read(self, who: str, asked: dict[str, Any]) -> dict[str, Any] | None:
         known, messages = self._asked[who], []
@@ -109,12 +148,15 @@ class WholeRequests:
                 messages.append(item)
                 continue
             ask, start, end = item
-            if ask not in known:
+            found = known[ask]["messages"][start:end] if ask in known else []
+            if not found or len(found) != end - start:
                 return None
-            messages += known[ask]["messages"][start:end]
+            messages += found
         if not messages:
             return None
         like = known.get(asked.get("like", ""))
+        if like is None and asked.get("like"):
+            return None
         head: dict[str, Any] = {name: (like or asked).get(name) for name in _HEAD}
         if like is None:
             system = head["system"] or []

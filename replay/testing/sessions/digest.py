@@ -17,15 +17,15 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.session.step import ActorState
+from callboard.replay.descriptions import DESCRIPTIONS
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.sessions.names import title
 
 _SEQS: Final = frozenset(
     {
-        ("AgentState", "fresh"), ("Pending", "seq"), ("AskOutcome", "by"),
-        ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
-        ("CallModel", "request"), ("Wish", "seq"), ("Unheard", "seq"), ("Unsent", "fresh"),
-        ("MakeContext", "request"), ("NextTools", "seq"),
+        ("AgentState", "fresh"), ("Pending", "seq"), ("AskOutcome", "by"), ("Wish", "seq"),
+        ("Unheard", "seq"), ("Unsent", "fresh"), ("NextTools", "seq"),
+        *((kind.__name__, field) for kind, one in DESCRIPTIONS.items() for field in one.links),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""

@@ -22,10 +22,10 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.protocol import Append, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
+from callboard.runtime.log.spending import Place, summed
 from callboard.runtime.log.sqlite.rows import CHUNK_FIELDS, Chunk, Rows, inserts_from
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
 from callboard.runtime.log.sqlite.spending import STATEMENTS
-from callboard.runtime.log.usage_rows import Place, summed
 
 # SQLite renders `value` as text for each column that reads it, unless a subquery has done it once. OFFSET
 # keeps SQLite from folding that subquery into the query.

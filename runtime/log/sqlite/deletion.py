@@ -16,8 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from callboard.runtime.log.session_rows import HIDDEN
-from callboard.runtime.log.sqlite.blobs import places_of
-from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, SEQ_MAX
+from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, SEQ_MAX, places_of
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 
 # A step of 500 events of 200 bytes writes 20 pages, zeroed: 2 ms with the sync of the WAL (NVMe, 2 cores).

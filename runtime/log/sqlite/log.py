@@ -22,14 +22,13 @@ from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
-from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged
+from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged, UsageRow
 from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare, size_of
 from callboard.runtime.log.sqlite.owner import Owner
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.log.stream import release
-from callboard.runtime.log.usage_rows import UsageRow
 
 T = TypeVar("T")
 

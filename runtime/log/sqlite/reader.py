@@ -19,7 +19,7 @@ from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
-from callboard.runtime.log.spending import Spending, Unlogged
+from callboard.runtime.log.spending import Spending, Unlogged, UsageRow
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import (
@@ -32,10 +32,8 @@ from callboard.runtime.log.sqlite.schema import (
     set_page_format,
 )
 from callboard.runtime.log.sqlite.spending import SpendingTables
-from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, find_damage, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
-from callboard.runtime.log.sqlite.wal import find_damage
-from callboard.runtime.log.usage_rows import UsageRow
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 

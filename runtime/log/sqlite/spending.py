@@ -1,4 +1,6 @@
-"""The spending of budgets in a SQLite log: its statements, and reading it.
+"""Amounts in a SQLite log: the spending of budgets, and the usage of sessions.
+
+The spending of budgets in a SQLite log: its statements, and reading it.
 
     budgets        scope, period -> the amounts spent, in tokens and micro-dollars
     reservations   the key of a call -> what it has reserved
@@ -10,6 +12,8 @@ apart: with a column for each field a call of w1 took 35,000 instructions more.
 
 In an encrypted log a keyed digest stands for the scope in `budgets`, and `name` and what a call has reserved
 are encrypted.
+
+The usage of sessions in a SQLite log: a row for each session, UTC day, model and profile.
 """
 
 import sqlite3
@@ -18,16 +22,106 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Spans
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_scope import Spent
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher, Unopenable
-from callboard.runtime.log.spending import NetChanges, Spending, Unlogged, handed_over, in_scopes
-from callboard.runtime.log.sqlite.usage import ADD, UsageTable
-from callboard.runtime.log.usage_rows import Place
+from callboard.runtime.log.protocol import no_session
+from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.spending import (
+    NetChanges,
+    Place,
+    Spending,
+    Unlogged,
+    UsageRow,
+    figures,
+    handed_over,
+    in_scopes,
+    summed,
+)
+
+_FIGURES: Final = Usage.__struct_fields__
+_VALUES: Final = ", ".join(f"json_extract(u.value, '$[{at}]')" for at in range(4 + len(_FIGURES)))
+_SUMS: Final = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
+# {0}: `:` or `NEW.`, before the name of the JSON list. The subquery: as `ONCE` of `batch`.
+ADD: Final = (
+    f"INSERT INTO usage SELECT {_VALUES} "
+    "FROM (SELECT value FROM json_each({0}usage) LIMIT -1 OFFSET 0) AS u WHERE true "
+    f"ON CONFLICT(session, day, model, profile) DO UPDATE SET {_SUMS}"
+)
+_ROWS: Final = (
+    "SELECT CAST(session_id AS BLOB), session, CAST(day AS BLOB), CAST(model AS BLOB), "
+    f"CAST(profile AS BLOB), {', '.join(_FIGURES)} "
+    "FROM usage JOIN sessions ON sessions.id = usage.session WHERE {} ORDER BY session, day, model, profile"
+)
+_OF_SESSIONS: Final = "session IN (SELECT value FROM json_each(?))"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class UsageTable:
+    """The table of usage of one log."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def parameter(self, usage: Mapping[tuple[int, Place], Usage]) -> str:
+        """Return the parameter of `ADD`. usage: by the number of the session and its place."""
+        return _encode([(number, *place, *figures(one)) for (number, place), one in usage.items()]).decode()
+
+    def add(self, usage: Mapping[tuple[int, Place], Usage]) -> None:
+        """Add usage, inside a transaction."""
+        self._connection.execute(ADD.format(":"), {"usage": self.parameter(usage)})
+
+    def put(self, session_id: str, charges: Sequence[Charge]) -> None:
+        """Replace the usage of a session, inside a transaction. Raises SessionNotFound."""
+        query = "SELECT id FROM sessions WHERE session_id = ?"
+        row = self._connection.execute(query, (session_id,)).fetchone()
+        if row is None:
+            raise no_session(session_id)
+        number = row[0]
+        self.drop(number)
+        self.add({(number, place): one for place, one in summed(charges).items()})
+
+    def drop(self, number: int) -> None:
+        """Drop the usage of a session that is deleted, inside a transaction."""
+        self._connection.execute("DELETE FROM usage WHERE session = ?", (number,))
+
+    def read(self, since_day: str = "") -> list[UsageRow]:
+        """Return the rows from a day on. Raises CorruptLog for a damaged one."""
+        rows = self._connection.execute(_ROWS.format("day >= ?"), (since_day,)).fetchall()
+        return [_row(row) for row in rows]
+
+    def added_to(self, rows: list[SessionRow]) -> list[SessionRow]:
+        """Return rows of sessions with their usage, as far as it can be read."""
+        numbers = _encode([row.number for row in rows]).decode()
+        sums: dict[str, Usage] = {}
+        for found in self._connection.execute(_ROWS.format(_OF_SESSIONS), (numbers,)).fetchall():
+            try:
+                row = _row(found)
+            except CorruptLog:  # no digest covers usage: a damaged row must not hide its session
+                continue
+            sums[row.session_id] = plus(sums.get(row.session_id, ZERO), row.usage)
+        return [replace(row, usage=sums[row.session_id]) if row.session_id in sums else row for row in rows]
+
+
+def _row(row: tuple[Any, ...]) -> UsageRow:
+    try:
+        session, day, model, profile = (str(row[at], "utf-8") for at in (0, 2, 3, 4))
+        if any(type(one) is not int or one < 0 for one in row[5:]):
+            raise ValueError
+        return UsageRow(session, day, model, profile, Usage(*row[5:]))
+    except ValueError:
+        raise CorruptLog(
+            f"the usage of session number {row[1]} is damaged; delete its rows from the table `usage`, and "
+            "fill it again with `callboard usage --fill`"
+        ) from None
+
 
 # {0}: `:` or `NEW.`, before the names of JSON values.
 CHARGE: Final = (
@@ -54,8 +148,6 @@ _SPENT: Final = (
 )
 _OPEN: Final = "SELECT CAST(call AS BLOB), CAST(held AS BLOB) FROM reservations"
 _UNLOGGED: Final = "SELECT CAST(call AS BLOB), CAST(held AS BLOB), at_ms FROM unlogged ORDER BY at_ms, call"
-
-_encode = msgspec.json.Encoder().encode
 _key = msgspec.json.Decoder(CallKey).decode
 _held = msgspec.json.Decoder(tuple[int, int, Spans]).decode
 

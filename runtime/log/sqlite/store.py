@@ -40,9 +40,8 @@ from callboard.runtime.log.sqlite.remembered import Remembered
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.spending import SpendingTables
-from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, WalWatch, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
-from callboard.runtime.log.sqlite.wal import WalWatch
 
 T = TypeVar("T")
 _NEW_SESSION: Final = (

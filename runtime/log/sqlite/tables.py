@@ -19,8 +19,7 @@ from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, l
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
-from callboard.runtime.log.sqlite.blobs import Blobs, Kept
-from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
+from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, Blobs, Kept, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
 
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")

@@ -9,7 +9,7 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, Finished
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
-from callboard.runtime.log.telemetry import names
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.spans import Span
 
 Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]

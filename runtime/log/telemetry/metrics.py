@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.runtime.log.telemetry import names
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.spans import Span
 
 InstrumentKind: TypeAlias = Literal["counter", "gauge", "histogram"]

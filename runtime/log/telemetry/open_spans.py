@@ -4,11 +4,19 @@ from typing import Final
 
 import msgspec
 
+from callboard.actors.protocol.addresses import child_of, place_of
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DelegationEnded, TurnRequested
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.messages import (
+    DelegationEnded,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import (
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+)
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import Settled
@@ -186,3 +194,11 @@ _TOOL_ENDS: Final[dict[str, tuple[SpanStatus, str]]] = {
     "input_required": ("ok", ""),
     "needs_effect": ("failed", "needs_effect"),
 }
+
+
+def racers(first: str, number: int) -> list[str]:
+    """Return the addresses of the agents of a delegation. first: of the first, empty for none."""
+    if not first:
+        return []
+    parent, ordinal = place_of(first)
+    return [child_of(parent, ordinal + place) for place in range(number)]

@@ -21,7 +21,7 @@ Rules
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from callboard.actors.protocol.addresses import child_of, parent_of, place_of
+from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
@@ -48,7 +48,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.value_types import Settled
-from callboard.runtime.log.telemetry.open_spans import Agent, Call, Chat, Root
+from callboard.runtime.log.telemetry.open_spans import Agent, Call, Chat, Root, racers
 from callboard.runtime.log.telemetry.spans import Link, Span, SpanStatus
 
 UNKNOWN: Final = Settled()
@@ -172,7 +172,7 @@ class SpanFold:
         if request is None or above is None or not isinstance(request.body, Delegate):
             return ()
         names = request.body.profiles
-        begun = [self._begun.pop(address, 0) for address in _racers(body.address, len(names))]
+        begun = [self._begun.pop(address, 0) for address in racers(body.address, len(names))]
         if body.address in self._background:
             self._background.discard(body.address)
             self._heard[event.seq] = Link("background", above.root.begun.seq, begun[0])
@@ -303,11 +303,3 @@ def spans_of(events: Iterable[Event], after: int = 0) -> Iterator[Span]:
         if event.seq > after:
             yield from done
     yield from fold.unfinished(last)
-
-
-def _racers(first: str, number: int) -> list[str]:
-    """Return the addresses of the agents of a delegation. first: of the first, empty for none."""
-    if not first:
-        return []
-    parent, ordinal = place_of(first)
-    return [child_of(parent, ordinal + place) for place in range(number)]

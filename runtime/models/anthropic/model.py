@@ -33,9 +33,15 @@ from callboard.runtime.models.anthropic.request import (
     headers_of,
 )
 from callboard.runtime.models.anthropic.wire import exchange, sent_as
-from callboard.runtime.models.failures import CallFailed, checked_url, endpoint_of, for_log, with_near_names
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.models.translator import Translator, image_tokens_of, unsayable
+from callboard.runtime.models.translator import (
+    Translator,
+    checked_url,
+    endpoint_of,
+    image_tokens_of,
+    unsayable,
+)
 from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from callboard.actors.protocol.value_types import Sent
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import failure_of
-from callboard.runtime.models.failures import CallFailed, broken_stream, endpoint_of, garbage_answer
+from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer
+from callboard.runtime.models.finishes import tell_usage, unreadable
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.models.translator import made_by
-from callboard.runtime.models.watched import tell_usage, unreadable
+from callboard.runtime.models.translator import endpoint_of, made_by
 
 if TYPE_CHECKING:
     import httpx2

@@ -40,7 +40,8 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.failures import CallFailed, garbage_answer
 from callboard.runtime.models.layered.aws_events import Events
 from callboard.runtime.models.layered.dialects import JsonObject
-from callboard.runtime.models.layered.wire import EXCHANGE, Captured, Opened
+from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.wire import EXCHANGE, Captured
 
 _STREAM_TYPE: Final = "application/vnd.amazon.eventstream"
 _THINKING: Final = frozenset(

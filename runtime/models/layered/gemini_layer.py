@@ -33,7 +33,8 @@ from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.profiles.google import GoogleModelProfile
 from pydantic_ai.providers.google import GoogleProvider
 
-from callboard.runtime.models.layered.wire import EXCHANGE, Opened
+from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.wire import EXCHANGE
 
 _ONE_WORD: Final[Any] = [Content(role="user", parts=[Part(text="-")])]  # made once, as the client would
 _OF_USERS: Final = frozenset({"args", "response", "part_metadata"})  # the names inside are not the API's

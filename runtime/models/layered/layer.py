@@ -31,6 +31,7 @@ from callboard.actors.protocol.request import ModelRequest as Asked
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.layered.bodies import Known, New, SentConversations, documents_in
 from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
@@ -39,7 +40,6 @@ from callboard.runtime.models.layered.schemas import is_strict, sendable
 from callboard.runtime.models.layered.wire import EXCHANGE, Capture, Captured, Exchange, LayeredClient
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.translator import made_by
-from callboard.runtime.models.watched import tell_usage
 
 # A message takes 20 us, and a megabyte of them about 3 ms more, of base64 6 ms.
 ON_LOOP_MESSAGES: Final = 64

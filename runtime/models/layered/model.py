@@ -20,12 +20,18 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.translation import Unsayable
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
-from callboard.runtime.models.failures import CallFailed, checked_url, endpoint_of, for_log, with_near_names
+from callboard.runtime.models.failures import CallFailed, for_log, with_near_names
 from callboard.runtime.models.layered.dialects import RESPONSES
+from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.service import ADAPTER, Service, known_prices, names_of
-from callboard.runtime.models.layered.wire import Opened
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.models.translator import Translator, image_tokens_of, unsayable
+from callboard.runtime.models.translator import (
+    Translator,
+    checked_url,
+    endpoint_of,
+    image_tokens_of,
+    unsayable,
+)
 from callboard.runtime.models.windows import window_of
 from callboard.runtime.sanitize import to_json
 

@@ -31,7 +31,8 @@ from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-from callboard.runtime.models.layered.wire import EXCHANGE, Opened
+from callboard.runtime.models.layered.opened import Opened
+from callboard.runtime.models.layered.wire import EXCHANGE
 
 
 def profile(*, is_sealed: bool = False, limit: str = "") -> OpenAIModelProfile:

@@ -31,22 +31,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text, text_of
-from callboard.runtime.models.answer_bodies import (
-    TOKENS_MAX,
-    Told,
-    documents_of,
-    error_in,
-    error_of,
-    is_error,
-    parsed,
-    stop_reason_of,
-)
+from callboard.runtime.models.answer_bodies import TOKENS_MAX, Told, documents_of, error_in, is_error, parsed
 from callboard.runtime.models.failures import UNREPORTED, Answered, CallFailed, network_failure, service_error
+from callboard.runtime.models.finishes import error_of, stop_reason_of, unreadable
 from callboard.runtime.models.layered.dialects import CHAT
 from callboard.runtime.models.layered.parts import blocks_of, is_call
 from callboard.runtime.models.layered.wire import Exchange
 from callboard.runtime.models.protocol import ModelAnswer
-from callboard.runtime.models.watched import unreadable
 
 _UNREADABLE: Final = (AgentRunError, ValueError, TypeError, AttributeError, LookupError)
 _WORDS_CHARS: Final = 400  # of an error of the layer

@@ -22,8 +22,8 @@ from callboard.runtime.models.layered.dialects import (
     Dialect,
     JsonObject,
 )
+from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.schemas import sendable, sendable_to_gemini
-from callboard.runtime.models.layered.wire import Opened
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, TieredPrices

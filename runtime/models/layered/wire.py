@@ -4,14 +4,12 @@ The layer is given the new messages of a conversation only. The items that it wr
 before they get to the provider's client, which would walk through each of their values; that gets a body
 without a conversation. `LayeredClient.send` puts all items in, the earlier ones as the bytes that were sent.
 One call sends one request: a client or layer that would send a second one gets an error instead.
-
-The facts of which the layer makes its model of a service.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import httpx2
 import msgspec
@@ -21,11 +19,11 @@ from callboard.runtime.models.answer_bodies import documents_of, error_in, start
 from callboard.runtime.models.failures import (
     Answered,
     CallFailed,
-    endpoint_of,
     network_failure,
     service_error,
     unconnected,
 )
+from callboard.runtime.models.finishes import unreadable
 from callboard.runtime.models.layered.bodies import (
     NOTHING_NEW,
     New,
@@ -38,7 +36,8 @@ from callboard.runtime.models.layered.bodies import (
 from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
 from callboard.runtime.models.layered.mending import joined_answer, mended
 from callboard.runtime.models.protocol import OnText
-from callboard.runtime.models.watched import Watched, unreadable, watch
+from callboard.runtime.models.translator import endpoint_of
+from callboard.runtime.models.watched import Watched, watch
 
 _SHOWN_CHARS: Final = 200
 
@@ -287,14 +286,3 @@ def client_with(headers: dict[str, str], timeout_s: float, connect_timeout_s: fl
     timeout = httpx2.Timeout(timeout_s, connect=connect_timeout_s)
     limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
     return LayeredClient(headers=headers, timeout=timeout, limits=limits)
-
-
-class Opened(NamedTuple):
-    """The facts of which a layer's model is made. name: of the model at the service. region: of AWS."""
-
-    name: str
-    base_url: str
-    key: str
-    client: "LayeredClient"
-    region: str = ""
-    sets_marks: bool = False

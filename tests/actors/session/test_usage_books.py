@@ -13,7 +13,7 @@ from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
-from callboard.runtime.log.usage_rows import summed
+from callboard.runtime.log.spending import summed
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
 
 PEOPLE = [profile("host", ["kid"]), profile("kid", [], ["look"])]

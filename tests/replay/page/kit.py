@@ -36,6 +36,7 @@ class PageData:
         assert len(found) == 1, "a page has one block of data, in base64"
         lines = [line.decode() for line in unpacked(found[0])]
         self.bodies = ["", *(line for line in lines if line.startswith("{"))]
+        self.words = ["", *(line for line in lines if line[:1] in (">", "!"))]
         self.shared = [json.loads(line[1:]) for line in lines if line.startswith("=")]
         self.summary: dict[str, Any] = json.loads(lines[-1].removeprefix("*"))
         self.changes = [_change(json.loads(line)) for line in lines if line.startswith("[")]

@@ -15,9 +15,16 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
-from callboard.runtime.log.large_values import blob_digest
-from callboard.runtime.log.protocol import GENESIS, Head, Sealed, Segment
+from callboard.runtime.log.hash_chain import (
+    FIRST_EVENTS,
+    KEY_BYTES_MAX,
+    PAGE_BYTES,
+    HashChain,
+    PageSizes,
+    last_head,
+)
+from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.protocol import GENESIS, Head, Sealed, Segment, Stored
 from tests.effort import effort
 from tests.runtime.log.kit import event, events, json_text, large, seal_one
 
@@ -304,3 +311,41 @@ def test_a_log_knows_its_key_by_sixteen_signs() -> None:
     checks = {HashChain(key).key_check for key in (b"a", b"b", b"a" * 32)}
     assert len(checks) == 3
     assert {len(check) for check in checks} == {16}
+
+
+def row(size: int) -> Stored:
+    return Stored(1, 0, "a", "b", 0, b"x" * size, b"")
+
+
+def test_pages_of_small_events_grow_to_the_most() -> None:
+    sizes = PageSizes(2_000)
+    seen = []
+    for _ in range(4):
+        seen.append(sizes.events)
+        sizes.note([row(100)] * sizes.events)
+    assert seen == [FIRST_EVENTS, 4 * FIRST_EVENTS, 16 * FIRST_EVENTS, 2_000]
+
+
+def test_pages_of_large_events_shrink_to_the_bytes_of_a_page() -> None:
+    sizes = PageSizes(2_000)
+    for _ in range(3):
+        sizes.note([row(PAGE_BYTES // 8)] * sizes.events)
+        assert sizes.events == 8
+    sizes.note([row(3 * PAGE_BYTES)] * 8)
+    assert sizes.events == 1
+    sizes.note([row(100)])
+    assert sizes.events == 4
+
+
+def test_values_that_are_cut_out_count() -> None:
+    sizes = PageSizes(2_000)
+    cut = Cut(0, b"", b"x" * PAGE_BYTES)
+    sizes.note([Sealed(1, 0, "a", "b", 0, b"null", (cut,), b"")])
+    assert sizes.events == 1
+
+
+def test_an_empty_page_and_a_low_bound_are_no_problem() -> None:
+    sizes = PageSizes(5)
+    assert sizes.events == 5
+    sizes.note([])
+    assert sizes.events == 1

@@ -1,6 +1,13 @@
 """The rows of sessions: queries that are refused, and changes that events make."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from callboard.actors.protocol.client_messages import (
@@ -12,11 +19,13 @@ from callboard.actors.protocol.client_messages import (
     SessionClosed,
     SessionOpened,
 )
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.replay.testing.stores.forks import forked
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
     Details,
@@ -25,7 +34,13 @@ from callboard.runtime.log.session_rows import (
     SessionRow,
     change_of,
     details_of,
+    parents_first,
+    whole_trees,
+    with_forks,
 )
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.runtime.log.kit import run
 
 
 def of(*bodies: object) -> RowChange:
@@ -153,3 +168,135 @@ def test_a_new_row_has_nothing_in_it() -> None:
     )
     assert (row.tags, row.metadata, row.waits_ms, row.parent, row.base) == ((), {}, 0, "", 0)
     assert (NO_CHANGE.failures_after(0), NO_CHANGE.opened, Details().waits_ms) == (0, None, 0)
+
+
+def rows_of(parents: list[int]) -> list[SessionRow]:
+    """Return rows of which each, but the first, may be a fork of an earlier one."""
+    return [
+        SessionRow(f"s{at}", 1, 9, 0, "", at + 1, parent=f"s{parent % at}" if at and parent % 3 else "")
+        for at, parent in enumerate(parents)
+    ]
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20), st.sets(st.integers(0, 19)))
+def test_a_tree_of_forks_is_taken_whole_or_not_at_all(parents: list[int], chosen: set[int]) -> None:
+    rows = rows_of(parents)
+    found = whole_trees(rows, lambda row: row.number - 1 in chosen)
+    names = [row.session_id for row in found]
+    for row in rows:
+        below = with_forks(rows, row.session_id)
+        assert below[-1] == row.session_id
+        if row.session_id in names:
+            assert all(int(name[1:]) in chosen for name in below)
+            assert [name for name in names if name in below] == sorted(below, key=lambda one: -int(one[1:]))
+    roots = [row for row in rows if not row.parent]
+    wanted = [root for root in roots if {int(one[1:]) for one in with_forks(rows, root.session_id)} <= chosen]
+    assert sorted(root.session_id for root in wanted) == sorted(
+        name for name in names if name in {root.session_id for root in roots}
+    )
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20), st.randoms())
+def test_each_fork_comes_behind_its_parent_and_all_else_in_its_order(
+    parents: list[int], chance: Random
+) -> None:
+    rows = rows_of(parents)
+    chance.shuffle(rows)
+    found = parents_first(rows)
+    places = {row.session_id: place for place, row in enumerate(found)}
+    assert sorted(places) == sorted(row.session_id for row in rows)
+    assert all(places[row.parent] < places[row.session_id] for row in rows if row.parent)
+    roots = [row for row in rows if not row.parent]
+    assert parents_first(roots) == roots
+    assert parents_first(found) == found
+
+
+def test_a_fork_whose_parent_was_deleted_keeps_its_place() -> None:
+    rows = [SessionRow(name, 1, 9, 0, "", at, parent=parent) for at, (name, parent) in enumerate(TREE)]
+    assert [row.session_id for row in parents_first(rows)] == ["orphan", "a", "b", "c", "d"]
+
+
+TREE = (("orphan", "gone"), ("c", "b"), ("b", "a"), ("a", ""), ("d", "a"))
+DAMAGE = {
+    "a base of another event": "UPDATE sessions SET base = 5 WHERE session_id = 'f'",
+    "a digest of another event": "UPDATE sessions SET origin = zeroblob(32) WHERE session_id = 'f'",
+    "no parent": "UPDATE sessions SET parent = '' WHERE session_id = 'f'",
+    "a parent that is not there": "UPDATE sessions SET parent = 'x' WHERE session_id = 'f'",
+    "a circle": "UPDATE sessions SET parent = 'g' WHERE session_id = 'f'",
+    "itself": "UPDATE sessions SET parent = 'f' WHERE session_id = 'f'",
+    "a base that is not a number": "UPDATE sessions SET base = 'six' WHERE session_id = 'f'",
+    "a base behind the end": "UPDATE sessions SET base = 10 WHERE session_id = 'f'",
+    "an event of the parent": "UPDATE events SET at = 7 WHERE id = (1 << 32) | 4",
+    "a shared event that is gone": "DELETE FROM events WHERE id = (1 << 32) | 2",
+}
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_to_a_lineage_is_found(tmp_path: Path, damage: str, key: bytes | None) -> None:
+    path = tmp_path / "log.db"
+
+    async def write() -> None:
+        log = SQLiteLog(path, encryption_key=key)
+        await log.open()
+        await log.create("s", 1, "")
+        await forked(log)
+        await log.close()
+
+    run(write)
+    with SQLiteReader(path, encryption_key=key) as reader:
+        assert reader.verify_chain("g").seq == 9
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(DAMAGE[damage])
+    with SQLiteReader(path, encryption_key=key) as reader:
+        for name in "fg":
+            with pytest.raises(CorruptLog):
+                reader.verify_chain(name)
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32])
+def test_a_copy_of_a_fork_holds_the_sessions_that_it_shares_events_with(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    path, copy = tmp_path / "log.db", tmp_path / "copy.db"
+
+    async def write() -> dict[str, Head]:
+        log = SQLiteLog(path, encryption_key=key)
+        await log.open()
+        await log.create("s", 1, "")
+        await log.create("other", 1, "")
+        await forked(log)
+        heads = {name: await log.head(name) for name in "sfgh"}
+        await log.close()
+        return heads
+
+    heads = run(write)
+    with SQLiteReader(path, encryption_key=key) as reader:
+        reader.copy_to(copy, "g")
+        wanted = reader.events("g")
+    with SQLiteReader(copy, encryption_key=key) as reader:
+        assert sorted(row.session_id for row in reader.sessions()) == ["f", "g", "s"]
+        assert {name: reader.verify_chain(name) for name in "sfg"} == {name: heads[name] for name in "sfg"}
+        assert reader.events("g") == wanted
+
+
+def test_trees_are_told_apart_by_their_roots_also_where_the_root_was_deleted() -> None:
+    def row(number: int, name: str, parent: str = "") -> SessionRow:
+        return SessionRow(name, 1, 9, 0, "", number, parent=parent)
+
+    rows = [
+        row(1, "a"),
+        row(2, "b", "a"),
+        row(3, "c", "b"),
+        row(4, "x"),
+        row(5, "f", "gone"),
+        row(6, "g", "gone"),
+    ]
+
+    def taken(*chosen: str) -> list[str]:
+        return [one.session_id for one in whole_trees(rows, lambda row: row.session_id in chosen)]
+
+    assert taken("a", "b", "c", "x") == ["x", "c", "b", "a"]
+    assert taken("b", "c", "f") == []
+    assert taken("c", "g", "x") == ["x"]
+    assert taken("f", "g") == ["g", "f"]

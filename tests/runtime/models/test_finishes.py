@@ -9,8 +9,15 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
-from callboard.runtime.models.answer_bodies import ERRORS, STOP_REASONS, error_of, squeezed, stop_reason_of
-from callboard.runtime.models.watched import LiveAnswer, tell_usage
+from callboard.runtime.models.answer_bodies import squeezed
+from callboard.runtime.models.finishes import (
+    ERRORS,
+    STOP_REASONS,
+    LiveAnswer,
+    error_of,
+    stop_reason_of,
+    tell_usage,
+)
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from tests.effort import effort

@@ -21,9 +21,9 @@ from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
+from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step, call
-from callboard.runtime.models.watched import tell_usage
 
 HOST = Agent("host")
 

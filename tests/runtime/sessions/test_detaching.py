@@ -33,9 +33,9 @@ from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, Head, Stored
+from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, fail, say
-from callboard.runtime.models.watched import tell_usage
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome

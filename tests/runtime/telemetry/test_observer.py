@@ -18,7 +18,8 @@ from callboard.errors import MisuseError, SessionDetached, SessionFailed
 from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
-from callboard.runtime.log.telemetry import metrics, names, records
+from callboard.runtime.log.telemetry import metrics, records
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.metrics import Measured
 from callboard.runtime.telemetry import log_writer, observer
 from callboard.runtime.telemetry.observer import weight_of

@@ -14,11 +14,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from callboard import OpenTelemetry
 from callboard.errors import MisuseError
-from callboard.runtime.log.telemetry import metrics, names
+from callboard.runtime.log.telemetry import metrics
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import attributes_of
-from callboard.runtime.log.telemetry.ids import ids_of
 from callboard.runtime.log.telemetry.metrics import Measured
-from callboard.runtime.log.telemetry.spans import Link
+from callboard.runtime.log.telemetry.spans import Link, ids_of
 from tests.runtime.telemetry.sessions import SECRET_WORDS, spans_of_host
 
 

@@ -132,7 +132,7 @@ def test_a_simulation_is_saved_as_a_recording_that_every_tool_opens(tmp_path: Pa
 def test_a_simulation_shows_itself_as_a_chart() -> None:
     text = str(simulate(HOST, policy))
     assert "supervisor" in text
-    assert 'task -> counter "count"' in text
+    assert "Delegate to counter: count" in text
     assert 'tool save text="x"' in text
 
 

@@ -1,14 +1,13 @@
-"""Captions name the tool or agent of a step, with the argument that matters."""
+"""Captions say the message of a step in the words of its description."""
 
 import msgspec
-import pytest
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.findings import chart
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld
-from callboard.replay.testing.sessions.captions import CHARS_MAX, argument_words, call_words
+from callboard.replay.testing.sessions.captions import CHARS_MAX
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, task
@@ -22,56 +21,27 @@ def raw(value: object) -> Json:
     return Json(msgspec.json.encode(value))
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "words"),
-    [
-        ("read_file", {"path": "a.txt"}, 'read_file path="a.txt"'),
-        ("read_file", {"line": 3, "path": "a.txt"}, 'read_file path="a.txt"'),
-        ("wait", {"seconds": 3, "often": True}, "wait seconds=3"),
-        ("look", {}, "look"),
-        ("look", {"at": {"x": [1, 2]}}, 'look at={"x":[1,2]}'),
-        ("look", [1, 2], "look [1,2]"),
-        ("task", {"agent": "explorer", "prompt": "Find the tests."}, 'task -> explorer "Find the tests."'),
-        ("task", {"agents": ["a", "b"], "prompt": "x"}, 'task -> a, b "x"'),
-        ("task", {"agent": "a", "copies": 3, "prompt": "x"}, 'task -> a x3 "x"'),
-        ("task", {"agent": "a", "prompt": [{"type": "text", "text": "x"}]}, 'task -> a "x"'),
-        ("task", {"agent": "a"}, 'task agent="a"'),
-    ],
-)
-def test_a_call_is_told_with_the_argument_that_matters(tool: str, arguments: object, words: str) -> None:
-    assert call_words(tool, raw(arguments)) == words
-
-
-@pytest.mark.parametrize("arguments", [b"", b"nonsense", b"[" * 100_000])
-def test_arguments_that_cannot_be_read_are_left_out(arguments: bytes) -> None:
-    assert call_words("look", Json(arguments)) == "look"
-
-
-def test_text_in_an_argument_is_told_as_a_person_reads_it() -> None:
-    assert argument_words(raw({"text": 'Größe "三"'})) == 'text="Größe "三""'
-
-
 def test_every_step_of_a_rich_session_names_its_tool_or_agent() -> None:
     told = [step.about for step in steps_of(rich())]
     for expected in (
-        'Ask r1 "go"',
-        'Begin kid "count"',
-        'task -> kid "count"',
-        'task -> racer x2 "race"',
-        'task -> grandkid "dig"',
-        "tool save",
-        "tool look",
-        "approval pay",
+        "Ask go",
+        "Begin kid: count (with a schema)",
+        "Delegate to kid: count (with a schema)",
+        "Delegate to racer, racer: race",
+        "Delegate to grandkid: dig",
+        "tool save {}",
+        "tool look {}",
+        "approval pay {}",
         "ApprovalGiven pay approved",
-        "ToolStarted save",
+        "ToolStarted save turn 1, call 2",
         "ReportJudged invalid",
-        "report_back n=2",
-        'host.1.1 answers "grandkid is done"',
-        'ModelReplied task -> grandkid "dig", look',
-        'DelegationEnded answered "grandkid is done"',
-        "DelegationEnded reported n=2",
+        'ReportBack {"n":2}',
+        "host.1.1 answers grandkid is done",
+        "ModelReplied ",
+        "DelegationEnded host.1.1 answered: grandkid is done",
+        'DelegationEnded host.1 reported: {"n":2}',
     ):
-        assert expected in told, expected
+        assert any(one.startswith(expected) for one in told), expected
     assert any(one.startswith("ToolReturned look ") for one in told)
 
 
@@ -87,7 +57,7 @@ def one_tool(arguments: dict[str, object], **options: object) -> SessionWorld:
 def test_captions_stay_on_one_line_obey_no_terminal_and_are_short() -> None:
     world = one_tool({"path": "a\n\x1b[2J\u202e" + "x" * 5_000}).run()
     (told,) = {step.about for step in steps_of(world) if step.strand == "tool host/1.0"}
-    assert told.startswith('tool look path="a \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}xxx')
+    assert told.startswith('tool look {"path":"a\\n\\u001b[2J\N{REPLACEMENT CHARACTER}xxx')
     assert len(told) == CHARS_MAX
 
 
@@ -96,7 +66,7 @@ def test_a_fault_at_a_port_names_the_call_that_it_strikes() -> None:
     while not any(move.strand == "fault raises tool host/1.0" for move in world.moves()):
         world.make(next(move for move in world.moves() if move.kind != "fault" or "mix" in move.strand))
     world.make(next(move for move in world.moves() if move.strand == "fault raises tool host/1.0"))
-    assert steps_of(world)[-1].about == 'fault: raises tool look path="a.txt"'
+    assert steps_of(world)[-1].about == 'fault: raises tool look {"path":"a.txt"}'
     world.run()
     assert any(step.about.startswith("ToolReturned look error") for step in steps_of(world))
 
@@ -104,7 +74,7 @@ def test_a_fault_at_a_port_names_the_call_that_it_strikes() -> None:
 def test_a_trace_for_the_search_has_no_captions_and_a_chart_shows_them() -> None:
     world = rich()
     assert {step.about for step in world.trace()} == {""}
-    assert any('task -> kid "count"' in line for line in chart(steps_of(world), 120))
+    assert any("Delegate to kid: count" in line for line in chart(steps_of(world), 120))
 
 
 def test_captions_are_those_of_the_log_before_a_crash_too() -> None:
@@ -132,7 +102,7 @@ def test_a_report_is_told_as_the_model_made_it() -> None:
         return calls(task("kid", "count", output_schema={"type": "object"})) if turn == 1 else Reply("done")
 
     world = SessionWorld(Scenario((profile("host", ["kid"]), profile("kid")), policy, [ask()])).run()
-    assert "host.1 answers report_back n=1" in [step.about for step in steps_of(world)]
+    assert 'host.1 answers report_back {"n":1}' in [step.about for step in steps_of(world)]
 
 
 def test_a_model_that_fails_and_a_person_who_refuses_are_told_with_their_reasons() -> None:
@@ -149,5 +119,5 @@ def test_a_model_that_fails_and_a_person_who_refuses_are_told_with_their_reasons
         step.about
         for step in steps_of(SessionWorld(Scenario((host,), policy, [ask()], approve=approve)).run())
     ]
-    assert 'ApprovalGiven pay denied "too much"' in told
-    assert "host answers bad_request: no credit" in told
+    assert "ApprovalGiven pay denied: too much" in told
+    assert "host answers error: bad_request: no credit" in told

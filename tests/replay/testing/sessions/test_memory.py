@@ -49,11 +49,12 @@ def test_a_request_is_made_once_for_the_same_state() -> None:
     one, other = (world.states["host"] for world in worlds)
     assert isinstance(one, AgentState)
     assert isinstance(other, AgentState)
-    assert memory.request(one).messages == request_of(one).messages
-    assert memory.request(one) is memory.request(one)
-    assert memory.request(other).digest == other.digest
+    first, second = (world.states.get for world in worlds)
+    assert memory.request(one, first).messages == request_of(one, first).messages
+    assert memory.request(one, first) is memory.request(one, first)
+    assert memory.request(other, second).digest == other.digest
     memory.forget()
-    assert memory.request(other) is memory.request(other)
+    assert memory.request(other, second) is memory.request(other, second)
 
 
 # --- breaches -----------------------------------------------------------------------

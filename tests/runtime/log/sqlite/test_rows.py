@@ -15,10 +15,9 @@ from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import rows as sqlite_rows
-from callboard.runtime.log.sqlite.blobs import Blobs
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.rows import ODD_MAX, Rows
-from callboard.runtime.log.sqlite.schema import SEQ_BITS
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, Blobs
 from tests.effort import effort
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"

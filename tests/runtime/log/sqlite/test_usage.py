@@ -14,7 +14,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.schema import make_tables
-from callboard.runtime.log.sqlite.usage import UsageTable
+from callboard.runtime.log.sqlite.spending import UsageTable
 from tests.runtime.log.kit import large
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.runtime.log.telemetry import names
+from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import Attribute, attributes_of, cut, span_name
 from callboard.runtime.log.telemetry.spans import Span
 from tests.runtime.telemetry.sessions import SECRET_WORDS, USED, spans_of_host

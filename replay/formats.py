@@ -1,7 +1,12 @@
-"""Numbers and times for people, narrow enough for columns."""
+"""Numbers and times for people, narrow enough for columns; prompts and values as texts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+
+import msgspec
+
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.log.tree import prompt_text
 
 
 def tokens(count: int) -> str:
@@ -71,6 +76,55 @@ def counted(count: int, noun: str) -> str:
     ('1 agent', '1,000 agents')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def whole_prompt(prompt: Json) -> str:
+    """Return the whole text of a prompt: of a list of blocks, one block a line."""
+    value = msgspec.json.decode(prompt)
+    if isinstance(value, str):
+        return value
+    return "\n".join(
+        str(one.get("text") or f"[{one.get('type')}]") for one in value or () if isinstance(one, dict)
+    )
+
+
+def value_text(value: Json, longest: int = 200) -> str:
+    """Return a text as it is, blocks by their texts and kinds, and any other value as JSON."""
+    start = bytes(value)[:9]
+    if start[:1] == b'"':
+        return prompt_text(value, longest)
+    if start != b'[{"type":':
+        return json_text(value, longest)
+    try:
+        return " ".join(map(_block, msgspec.json.decode(value, type=list[_Block])))
+    except msgspec.ValidationError:  # a value of a tool that only begins as blocks do
+        return json_text(value, longest)
+
+
+def json_text(value: Json, longest: int = 200) -> str:
+    """Return JSON as a text, of which so many characters are shown."""
+    return bytes(value)[: 4 * longest].decode("utf-8", "replace")
+
+
+class _Source(msgspec.Struct):
+    data: str = ""
+    media_type: str = ""
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    source: _Source | None = None
+
+
+def _block(block: _Block) -> str:
+    """Return the text of a block, or its kind with the type and size of its data."""
+    source = block.source
+    if source is None or not source.data:
+        return block.text or f"[{block.type}]"
+    size = len(source.data) * 3 // 4
+    said = f"{size:,} bytes" if size < 10_000 else f"{round(size / 1000):,} KB"
+    return f"[{block.type}, {source.media_type}, {said}]"
 
 
 def _formatted(at_ms: int, form: Callable[[datetime], str]) -> str:

@@ -1,0 +1,11 @@
+# Written by `python -m tools.public_names` from the table beside it; do not edit.
+
+from callboard.runtime.brains.frameworks import UntestedFramework as UntestedFramework
+from callboard.runtime.brains.frameworks import pydantic_ai_agent as pydantic_ai_agent
+from callboard.runtime.brains.pydantic_model import PydanticAIModel as PydanticAIModel
+
+__all__ = [
+    "PydanticAIModel",
+    "UntestedFramework",
+    "pydantic_ai_agent",
+]

@@ -1,0 +1,1 @@
+"""Brains: agents of other frameworks, as programs whose model and tool calls go through the session."""

@@ -1,0 +1,82 @@
+"""The agents of other frameworks, by functions that import a framework when they are called."""
+
+import importlib
+import importlib.metadata
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from callboard.actors.protocol.bundles import Bundle
+from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.errors import MissingExtra
+from callboard.actors.protocol.limits import Limits
+from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.programs.program import Program
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent as PydanticAIAgent
+
+TESTED: Final = ("2.68", "2.69")
+"""The first version of pydantic-ai-slim that brains were tested with, and the first one after those."""
+
+
+class UntestedFramework(UserWarning):
+    """A framework of a version that its brains were not tested with."""
+
+
+def pydantic_ai_agent(
+    agent: "PydanticAIAgent[Any, Any]",
+    name: str = "",
+    *,
+    description: str = "",
+    effects: Mapping[str, Effect] | None = None,
+    in_program: Collection[str] = (),
+    deps: object = None,
+    model: ModelChoice | str | None = None,
+    models: Sequence[ModelChoice | str] = (),
+    limits: Limits | None = None,
+    permissions: Bundle | None = None,
+) -> Program[Any, Any]:
+    """Turn an agent of Pydantic AI into an agent of a session, for any roster.
+
+    name, description: instead of the agent's own. effects: of its tools by name; `write` for one that is not
+    named. in_program: tools that delegate, which run in the program itself: let them pass `model=ctx.model`
+    and `usage=ctx.usage` on to the agents that they run. deps: of its runs and tools; without them tools get
+    the `deps` of the runtime. model: that it asks; by default the agent's own, else the one that it inherits.
+    models, limits, permissions: as of `@program`. docs/pydantic-ai.md says what a brain does not do.
+    Raises MissingExtra, InvalidAgent.
+    """
+    _check_installed("pydantic_ai", "pydantic-ai-slim", "pydantic-ai")
+    from callboard.runtime.brains.pydantic_agent import pydantic_brain
+
+    return pydantic_brain(
+        agent,
+        name,
+        description,
+        effects or {},
+        in_program,
+        deps,
+        model,
+        models=models,
+        limits=limits,
+        permissions=permissions,
+    )
+
+
+def _check_installed(module: str, distribution: str, extra: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            f"agents of this framework need {distribution}: pip install 'callboard[{extra}]'"
+        ) from None
+    found = importlib.metadata.version(distribution)
+    if not _numbers(TESTED[0]) <= _numbers(found)[:2] < _numbers(TESTED[1]):
+        text = (
+            f"{distribution} {found} is installed, and brains were tested with {TESTED[0]} up to {TESTED[1]}"
+        )
+        warnings.warn(text, UntestedFramework, stacklevel=3)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -1,0 +1,80 @@
+"""The functions that make brains: what they want to be installed, and what they take."""
+
+import importlib
+import importlib.metadata
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent as FrameworkAgent
+
+from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
+from callboard.brains import UntestedFramework, pydantic_ai_agent
+from tests.runtime.brains.agents import expert
+
+
+def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str, *rest: Any) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[pydantic-ai\]'"):
+        pydantic_ai_agent(expert())
+
+
+@pytest.mark.parametrize("version", ["2.67.9", "2.69.0", "3.0.0", "1.9"])
+def test_another_version_warns_and_names_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    with pytest.warns(
+        UntestedFramework, match=f"pydantic-ai-slim {version} is installed, .* 2.68 up to 2.69"
+    ):
+        pydantic_ai_agent(expert())
+
+
+def test_the_installed_version_was_tested() -> None:
+    assert pydantic_ai_agent(expert()).name == "expert"
+
+
+def test_names_descriptions_and_tools_are_those_of_the_agent() -> None:
+    brain = pydantic_ai_agent(expert(), effects={"add": "read"}, in_program=["save"])
+    assert (brain.name, brain.description, list(brain.tools)) == ("expert", "Knows.", ["add"])
+    assert repr(brain) == "PydanticAIBrain('expert')"
+    assert pydantic_ai_agent(expert(), "other", description="Is other.").name == "other"
+    profile = brain.profile()
+    assert (profile.turns, [(one.name, one.effect) for one in profile.tools]) == ("any", [("add", "read")])
+
+
+@pytest.mark.parametrize(
+    ("agent", "more", "why"),
+    [
+        (object(), {}, "is not a pydantic_ai.Agent"),
+        (
+            expert(),
+            {"effects": {"sub": "read"}},
+            "effects names 'sub', .* has the tools: add, save",
+        ),
+        (expert(), {"in_program": ["sub"]}, "in_program names 'sub'"),
+        (expert(), {"effects": {"add": "reads"}}, "tool add: effect is"),
+        (FrameworkAgent(), {}, "name"),
+    ],
+)
+def test_an_object_of_the_wrong_kind_is_refused(agent: Any, more: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidAgent, match=why):
+        pydantic_ai_agent(agent, **more)
+
+
+def test_a_tool_with_a_name_that_no_model_may_have_and_two_of_one_name_are_refused() -> None:
+    from pydantic_ai.tools import Tool
+    from pydantic_ai.toolsets import FunctionToolset
+
+    def look() -> str:
+        """Look."""
+        return ""
+
+    odd: FrameworkAgent[None, str] = FrameworkAgent(name="odd", tools=[Tool(look, name="look at it")])
+    with pytest.raises(InvalidAgent, match="look at it"):
+        pydantic_ai_agent(odd)
+    two: FrameworkAgent[None, str] = FrameworkAgent(
+        name="two", tools=[look], toolsets=[FunctionToolset([look])]
+    )
+    with pytest.raises(InvalidAgent, match="two tools of the agent have the name 'look'"):
+        pydantic_ai_agent(two)

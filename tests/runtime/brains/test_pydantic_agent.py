@@ -1,0 +1,351 @@
+"""An agent of Pydantic AI as a brain: granted, recorded, resumed, and what it refuses."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic_ai import Agent as FrameworkAgent
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import NativeTool
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.usage import RequestUsage
+
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.errors import CallboardError, SessionDetached
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.protocol.request import ModelRequest
+from callboard.brains import pydantic_ai_agent
+from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.resumes import go_on
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.runtime import Runtime
+from callboard.testing import explore, simulate
+from tests.runtime.brains.agents import Verdict, expert, policy, saying, turns_in
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def run(brain: Any, answers: Any = policy, prompt: Any = "2+3?", **more: Any) -> Any:
+    runtime = Runtime(more.pop("log", ":memory:"), model=ScriptedModel(answers), deps=more.pop("deps", None))
+    return runtime.run_sync(brain, prompt, session_id="s", **more)
+
+
+def gate_of(ctx: Any) -> Any:
+    """Return the model of a run, which the framework's types allow to be one of another kind."""
+    return ctx.model
+
+
+def results(request: ModelRequest) -> list[tuple[str, bool]]:
+    """Return the results in the last message: the content, and whether it is an error."""
+    return [(one["content"], one.get("is_error", False)) for one in request.conversation[-1]["content"]]
+
+
+def test_a_run_is_questions_calls_and_a_typed_report(tmp_path: Path) -> None:
+    ran: list[str] = []
+    seen: list[ModelRequest] = []
+
+    def answers(request: ModelRequest) -> Any:
+        seen.append(request)
+        return policy(request)
+
+    outcome = run(
+        pydantic_ai_agent(expert(ran), effects={"add": "read"}), answers, log=tmp_path / "log.db", deps="D"
+    )
+    assert outcome.unwrap() == Verdict(good=True, why="5")
+    assert outcome.usage.calls == 3
+    assert sorted(ran) == sorted(["add 2", "add 9", "add 8", "save k D", "validate", "validate"])
+    assert results(seen[1]) == [
+        ("5", False),
+        ("saved k", False),
+        ('{"error":"not nine"}', True),
+        ('{"error":"ValueError: eight"}', True),
+    ]
+    assert results(seen[2]) == [('{"error":"shorter"}', True)]
+    assert [tool.get("name") for tool in map(_decoded, seen[0].tools)] == ["add", "save", "final_result"]
+    assert bytes(seen[0].system) == b'"Be terse."'
+    with Recording.open(tmp_path / "log.db", "s") as recording:
+        assert recording.verify().is_ok
+        bodies = [event.body for event in recording.events]
+        effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
+        assert effects == {"add": "read", "save": "write"}
+
+
+def _decoded(tool: Any) -> dict[str, Any]:
+    return msgspec.json.decode(tool, type=dict[str, Any])
+
+
+def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
+    brain = pydantic_ai_agent(expert(), effects={"add": "read"})
+    host = Agent("host", agents=[brain])
+
+    def answers(request: ModelRequest) -> Any:
+        if request.profile == "host":
+            return say("Done.") if turns_in(request) else calls(call("task", agent="expert", prompt="2+3?"))
+        return policy(request)
+
+    explore(host, answers, "go", runs=20, faults="all")  # raises BrokenRules
+
+
+def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer() -> None:
+    run = simulate(pydantic_ai_agent(expert(), effects={"add": "read"}), policy, "2+3?")
+    scenario, log = run.world.scenario, run.events
+    for length in range(3, len(log) + 1, 2):
+        after = go_on(scenario, log[:length]).run(lambda count: 0)
+        end = after.of(AskEnded)[-1]
+        assert (end.kind, end.text) == ("reported", '{"good":true,"why":"5"}')
+        asked = [grant for grant in after.of(CallModel) if grant.agent != "host"]
+        lost = [reply for reply in after.of(ModelReplied) if reply.status == "lost"]
+        assert 3 <= len(asked) <= 3 + len(lost) <= 4
+        assert len(after.of(ToolStarted)) == 1  # the write
+        returned = [one.status for one in after.of(ToolReturned)]
+        assert returned.count("interrupted") <= 1
+
+
+def test_a_refused_budget_ends_the_brain_whatever_its_code_makes_of_it() -> None:
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="stubborn", instructions="x" * 2_000)
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner", instructions="y" * 9_000)
+
+    @agent.tool
+    async def ask(ctx: RunContext[Any]) -> str:
+        """Ask another one, and take any failure."""
+        with contextlib.suppress(Exception):
+            await inner.run("why?", model=gate_of(ctx), usage=ctx.usage)
+        return "no matter"
+
+    brain = pydantic_ai_agent(agent, in_program=["ask"])
+    outcome = run(
+        brain, lambda request: say("well") if turns_in(request) else call("ask"), limits=Limits(tokens=9_000)
+    )
+    assert (outcome.kind, outcome.usage.calls) == ("budget", 1)
+    few = run(brain, lambda request: call("ask"), limits=Limits(max_iterations=3))
+    assert (few.kind, few.usage.calls) == ("iteration_cap", 3)
+
+
+def test_nested_agents_ask_through_the_same_gate_and_count_their_usage() -> None:
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="outer")
+    counted: list[int] = []
+
+    @agent.tool
+    async def ask(ctx: RunContext[Any], what: str) -> str:
+        """Ask another one."""
+        result = await inner.run(what, model=gate_of(ctx), usage=ctx.usage)
+        counted.append(ctx.usage.requests)
+        return result.output
+
+    def answers(request: ModelRequest) -> Any:
+        if request.conversation[0]["content"][0]["text"] == "go":
+            return say("both") if turns_in(request) else calls(call("ask", what="a"), call("ask", what="b"))
+        return say(f"heard {request.conversation[0]['content'][0]['text']}")
+
+    outcome = run(pydantic_ai_agent(agent, in_program=["ask"]), answers, "go")
+    assert (outcome.text, outcome.usage.calls) == ("both", 4)
+    assert max(counted) == 3
+
+
+def test_a_person_decides_about_a_call_and_the_model_reads_a_refusal() -> None:
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="payer")
+    told: list[Any] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(euros: int) -> str:
+        """Pay."""
+        return f"paid {euros}"
+
+    def answers(request: ModelRequest) -> Any:
+        if not turns_in(request):
+            return calls(call("pay", euros=1), call("pay", euros=2))
+        told.extend(results(request))
+        return say("done")
+
+    async def decide() -> Any:
+        async with Runtime(":memory:", model=ScriptedModel(answers)) as runtime:
+            session = await runtime.open(pydantic_ai_agent(agent))
+            ask = asyncio.ensure_future(session.ask("go"))
+            left = 2
+            async for approval in session.approvals():
+                if "2" in str(approval.arguments):
+                    approval.deny("too much")
+                else:
+                    approval.approve()
+                left -= 1
+                if not left:
+                    break
+            return await ask
+
+    assert asyncio.run(decide()).text == "done"
+    assert told[0] == ("paid 1", False)
+    assert told[1][1]
+    assert "too much" in told[1][0]
+
+
+def test_earlier_asks_of_a_session_are_its_history() -> None:
+    heard: list[Any] = []
+
+    def answers(request: ModelRequest) -> Any:
+        heard.append([said["content"][0]["text"] for said in request.conversation])
+        return say(f"answer {len(heard)}")
+
+    async def talk() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(answers)) as runtime:
+            session = await runtime.open(pydantic_ai_agent(FrameworkAgent(name="chatter")))
+            await session.ask("one")
+            await session.ask("two")
+
+    asyncio.run(talk())
+    assert heard == [["one"], ["one", "answer 1", "two"]]
+
+
+def test_its_own_model_answers_unless_another_is_given() -> None:
+    def says(messages: Any, info: AgentInfo) -> ModelResponse:
+        return ModelResponse(
+            parts=[TextPart(f"own {info.instructions}")], usage=RequestUsage(input_tokens=3, output_tokens=2)
+        )
+
+    agent = FrameworkAgent(FunctionModel(says), name="own", instructions="Hm.")
+    outcome = Runtime(":memory:").run_sync(pydantic_ai_agent(agent), "go")
+    assert (outcome.text, outcome.usage.tokens) == ("own Hm.", 5)
+    other = run(pydantic_ai_agent(agent, model=ScriptedModel(saying("other"), name="other")), saying("no"))
+    assert other.text == "other"
+
+
+class Nested:
+    """Agents that reach for something outside of the gate."""
+
+    @staticmethod
+    def native() -> FrameworkAgent[Any, str]:
+        """A service's own tool."""
+        return FrameworkAgent(name="native", capabilities=[NativeTool(WebSearchTool())])
+
+    @staticmethod
+    def settings() -> FrameworkAgent[Any, str]:
+        """A setting that services name in their own ways."""
+        return FrameworkAgent(name="settings", model_settings={"seed": 1})
+
+    @staticmethod
+    def network() -> FrameworkAgent[Any, str]:
+        """A tool in the program that opens a connection."""
+        agent: FrameworkAgent[Any, str] = FrameworkAgent(name="network")
+
+        @agent.tool_plain
+        async def look() -> str:
+            """Look."""
+            await asyncio.open_connection("127.0.0.1", 9)
+            return "found"
+
+        return agent
+
+
+@pytest.mark.parametrize(
+    ("make", "inner", "why"),
+    [
+        (Nested.native, (), "Native tool(s) ['WebSearchTool'] not supported"),
+        (Nested.settings, (), "model_settings has 'seed'"),
+        (Nested.network, ("look",), "a program has no network or files"),
+    ],
+)
+def test_a_way_past_the_gate_is_refused(make: Callable[[], Any], inner: Any, why: str) -> None:
+    outcome = run(pydantic_ai_agent(make(), in_program=inner), lambda request: call("look"))
+    assert outcome.kind == "crashed"
+    assert why in outcome.detail
+
+
+def test_a_stream_is_refused() -> None:
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="streams")
+    inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner")
+
+    @agent.tool
+    async def ask(ctx: RunContext[Any]) -> str:
+        """Stream."""
+        async with inner.run_stream("x", model=gate_of(ctx)) as result:
+            return await result.get_output()
+
+    outcome = run(pydantic_ai_agent(agent, in_program=["ask"]), lambda request: call("ask"))
+    assert outcome.kind == "crashed"
+    assert "a brain does not stream" in outcome.detail
+
+
+def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() -> None:
+    inner = FrameworkAgent(TestModel(custom_output_text="local"), name="inner")
+    agent: FrameworkAgent[Any, str] = FrameworkAgent(name="opaque")
+
+    @agent.tool_plain
+    async def ask() -> str:
+        """Ask a model that nobody sees."""
+        return str((await inner.run("x")).output)
+
+    outcome = run(
+        pydantic_ai_agent(agent, in_program=["ask"]),
+        lambda request: say("done") if turns_in(request) else call("ask"),
+    )
+    assert (outcome.text, outcome.usage.calls) == ("done", 2)  # the third call is in no log
+
+
+def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
+    async def recorded(instructions: str, log: MemoryLog, *, resumes: bool) -> Any:
+        release = asyncio.Event()
+
+        async def answers(request: ModelRequest) -> Any:
+            if turns_in(request) and not resumes:
+                await release.wait()
+            return say("done") if turns_in(request) else calls(call("look"))
+
+        agent: FrameworkAgent[Any, str] = FrameworkAgent(name="changed", instructions=instructions)
+
+        @agent.tool_plain
+        def look() -> str:
+            """Look."""
+            return "found"
+
+        async with Runtime(log, model=ScriptedModel(answers)) as runtime:
+            brain = pydantic_ai_agent(agent, effects={"look": "read"})
+            if resumes:
+                return (await (await runtime.resume("s", brain)).outcome).text
+            session = await runtime.open(brain, session_id="s")
+            ask = asyncio.ensure_future(session.ask("go"))
+            async for event in session.events():
+                if isinstance(event.body, CallModel) and event.body.agent != "host" and event.seq > 20:
+                    break
+        with pytest.raises(SessionDetached):
+            await ask
+        return None
+
+    async def go() -> None:
+        log = MemoryLog()
+        await recorded("Old.", log, resumes=False)
+        with pytest.raises(CallboardError, match=r'"Old\."'):
+            await recorded("New.", log, resumes=True)
+        assert await recorded("Old.", log, resumes=True) == "done"
+
+    asyncio.run(go())
+
+
+def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) -> None:
+    run(pydantic_ai_agent(expert()), log=tmp_path / "log.db")
+    code = (
+        "import sys; sys.modules['pydantic_ai'] = None; sys.modules['pydantic'] = None\n"
+        "from callboard.replay import Recording\n"
+        "with Recording.open(sys.argv[1], 's') as one: assert one.verify().is_ok; print(one.head.seq)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) > 50
