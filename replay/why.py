@@ -3,7 +3,8 @@
 - The *way* is one path: from the event back, through the event that each one answers, to a client's input.
   `CallModel` leads to the turn it grants, and an end of a delegation to the event that ended it.
 - The *parts* of an event are those whose content it was made of. Of a request, and so of a reply, they are
-  the events that its turn names in `TurnRequested.new`; the requests before hold the rest of its content.
+  the events that its turn names in `TurnRequested.new`; the requests before hold the rest of its content. A
+  value is looked for in all of it, also in what a compaction has taken out, and in the summaries.
 - The *source* of a value: from the event back, part by part, to one that holds the value. The last one is
   where the value first was: a tool, a model, a person, a prompt. Where several hold it, the newest content of
   the request comes first, then the one with the same words near the value or in its call, then one that is
@@ -25,6 +26,7 @@ import msgspec
 from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -256,7 +258,14 @@ def _conversation(events: Events, reply: Event) -> Iterator[Event]:
     for one in events.events_of(reply.recipient, reply.cause):
         if isinstance(one.body, TurnRequested) and one.sender == reply.recipient:
             named.update(one.body.new)
-    yield from (events.event(seq) for seq in sorted(named))
+    yield from (_with_words(events, events.event(seq)) for seq in sorted(named))
+
+
+def _with_words(events: Events, event: Event) -> Event:
+    """Return the event that holds the words of another one: of a compaction, the answer with its summary."""
+    if not isinstance(event.body, Compacted) or not event.body.summary:
+        return event
+    return events.event(event.body.summary)
 
 
 def odd_one(inputs: Sequence[Event]) -> Event | None:

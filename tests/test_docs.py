@@ -44,6 +44,7 @@ FOLLOWED = [
             "change-a-program",
             "pydantic-ai",
             "context",
+            "compaction",
             "streaming",
             "front-ends",
             "look-back",

@@ -2,8 +2,8 @@
 
 Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
 loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
-models, words that were not heard, late reports, lost cache prefixes, answers above their need, cut and empty
-answers.
+models, words that were not heard, late reports, lost cache prefixes, calls repeated after their results were
+cleared, answers above their need, cut and empty answers.
 Guesses, which a finding marks: words that came too late, reads before another's write, files that a sibling
 overwrote, ids with a slip, denied work that was done another way, empty values after an error, bad news
 without a word of it, questions without an answer, effects that were repeated, also after a timeout, reports
@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, get_args
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors, SameAnswers, SentAgain
+from callboard.replay.diagnosis.cleared import ClearedAgain
 from callboard.replay.diagnosis.ends import (
     CutAnswers,
     EmptyAnswers,
@@ -57,6 +58,7 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     LateReports,
     RefusedReplies,
     LostCache,
+    ClearedAgain,
     AboveNeed,
     CutAnswers,
     EmptyAnswers,

@@ -214,28 +214,32 @@ class RefusedReplies:
 class LostCache:
     """Requests that do not begin with the one before them: the service cannot use its cache for them.
 
-    A request to another model than the one before it does not count: a cache belongs to one model.
+    A request to another model than the one before it does not count: a cache belongs to one model. Neither
+    does one after a compaction, which is meant to begin again.
     """
 
-    kinds: ClassVar = frozenset({"Begin", "TurnRequested"})
+    kinds: ClassVar = frozenset({"Begin", "TurnRequested", "Compacted"})
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, int]] = {}
         self._begun: dict[str, str] = {}
         self._asked: dict[str, str] = {}
+        self._compacted: dict[str, int] = {}
 
     def take(self, event: Event) -> None:
-        """Take in the first model of an agent, or a request."""
+        """Take in the first model of an agent, a compaction, or a request."""
         body = event.body
         if type(body) is TurnRequested:
             self._ask(event, body, body.model or self._begun.get(event.sender, ""))
         elif isinstance(body, Begin):
             self._begun[event.recipient] = body.model.name
+        else:
+            self._compacted[event.sender] = event.seq
 
     def _ask(self, event: Event, turn: TurnRequested, model: str) -> None:
         before = self._asked.get(event.sender, model)
         self._asked[event.sender] = model
-        if turn.breaks_cache and before == model:
+        if turn.breaks_cache and before == model and event.cause != self._compacted.get(event.sender):
             seq, count = self._first.get(event.sender, (event.seq, 0))
             self._first[event.sender] = seq, count + 1
 

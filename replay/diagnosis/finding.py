@@ -38,6 +38,7 @@ FindingKind: TypeAlias = Literal[
     "late_report",
     "refused_replies",
     "lost_cache",
+    "cleared_again",
     "above_need",
     "cut_answer",
     "empty_answer",

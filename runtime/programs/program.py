@@ -81,11 +81,6 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
             model=ProgramModel(name, self._main_of),
             **options,
         )
-        if self.compact is not None:
-            raise InvalidAgent(
-                f"program {name!r}: compact=... is for the conversation of a model, and a program has none; "
-                "give it to the agents that it asks"
-            )
         self.function = function
         self.default_model = model_of(name, model)
         self.models = tuple(found for one in models if (found := model_or_name(one)) is not None)

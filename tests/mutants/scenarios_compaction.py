@@ -1,6 +1,7 @@
 """Sessions whose conversations become shorter: cleared, summarised, refused, and with much else going on."""
 
 from collections.abc import Mapping
+from dataclasses import replace as replaced
 from typing import Final
 
 from msgspec.structs import replace
@@ -42,9 +43,9 @@ def is_summary(request: ModelRequest) -> bool:
 
 
 def counted(request: ModelRequest) -> Usage:
-    """Return the usage of a service that counts a token for four bytes."""
+    """Return the usage of a service that counts a token for two bytes."""
     size = sum(map(len, (*request.messages, *request.tools, request.system)))
-    return Usage(input_tokens=size // 4, output_tokens=20)
+    return Usage(input_tokens=size // 2, output_tokens=20)
 
 
 IN_SHORT: Final = Reply("In short: nothing yet.")
@@ -76,7 +77,7 @@ def cleared() -> Scenario:
 
 def counted_ones() -> Scenario:
     """Build an agent whose service counts its tokens."""
-    people = [shorter(profile("host", [], ["look"]), 3_300)]
+    people = [shorter(profile("host", [], ["look"]), 5_600, keep=2)]
     return Scenario(people, works(calls(LOOK)), [ask()], Limits(max_iterations=12), tool=much, faults=ANY)
 
 
@@ -181,6 +182,23 @@ def with_other_models() -> Scenario:
     return Scenario([host, kid], policy, [ask()], Limits(max_iterations=9), faults=ANY)
 
 
+def calling_summaries() -> Scenario:
+    """Build an agent whose summaries are short, and call tools."""
+    policy = works(TALKS, turns=14, summary=calls(LOOK, text="In short."), bytes_only=True)
+    return replaced(summarised(), policy=policy)
+
+
+def stopped() -> Scenario:
+    """Build an agent that is cancelled while a summary is asked for, and asked again."""
+    return replaced(summarised(), faults=faults("cancel", most=1, fault_mixes=0))
+
+
+def stopped_when_refused() -> Scenario:
+    """Build an agent that is cancelled after a request was refused as too long, and asked again."""
+    asks = [ask(), ask("and now?", request_id="r2")]
+    return replaced(refused(), asks=asks, faults=faults("cancel", most=1, fault_mixes=0))
+
+
 COMPACTED: Final[Mapping[str, Scenario]] = {
     "cleared": cleared(),
     "counted": counted_ones(),
@@ -191,4 +209,7 @@ COMPACTED: Final[Mapping[str, Scenario]] = {
     "within-a-budget": within_a_budget(),
     "reporting": reporting(),
     "with-other-models": with_other_models(),
+    "calling-summaries": calling_summaries(),
+    "stopped": stopped(),
+    "stopped-when-refused": stopped_when_refused(),
 }

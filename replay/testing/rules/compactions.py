@@ -10,11 +10,13 @@ from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY
 from callboard.actors.protocol.conversation import is_by
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Begin, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.in_force import profile_of
 
 COMPACTION_RULES: Final = {
     "compacted": "A compaction clears results only, or puts its summary in place of the older messages.",
@@ -27,6 +29,7 @@ class _Talk(msgspec.Struct, eq=False):
     """The compactions of one agent. open: a summary that is asked for. turns: counted ones since the last."""
 
     open: TurnRequested | None = None
+    wish: TurnRequested | None = None
     due: Compacted | None = None
     turns: int = 1
     summary: int = 0
@@ -38,7 +41,7 @@ class Compactions(Invariant):
     name = "compactions"
     rule = (
         "An agent has one compaction at a time, at most one summary for each counted turn, and none without "
-        "`compact`; each frees a tenth of the window and is named by the next request."
+        "`compact`; each frees a tenth of the window and is named by the next request, whose need is enough."
     )
     _talks: dict[str, _Talk] = {}
 
@@ -54,6 +57,7 @@ class Compactions(Invariant):
             if not body.breaks_cache:
                 self.broken(event.seq, f"{who} does not say that its request begins again")
             talk.due = None
+        talk.wish = body
         if body.purpose:
             if body.attempt == 1 and not talk.turns:
                 self.broken(event.seq, f"{who} asks for two summaries before one turn")
@@ -63,8 +67,12 @@ class Compactions(Invariant):
             talk.turns += body.attempt == 1
 
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
-        """Record the answer that may be a summary."""
-        talk = self._talks.get(event.recipient)
+        """Record the answer that may be a summary, and compare its count with what was asked for."""
+        talk, life = self._talks.get(event.recipient), self.facts.lives.get(event.recipient)
+        wish, usage = (None if talk is None else talk.wish), body.usage
+        is_meant = life is not None and life.profile.compact is not None
+        if is_meant and wish is not None and _is_above(wish, body.turn, usage):
+            self.broken(event.seq, f"{event.recipient} used more than the {wish.need.tokens:,} it needed")
         if talk is not None and talk.open is not None and talk.open.turn == body.turn:
             talk.summary = event.seq if body.status == "ok" else 0
 
@@ -92,6 +100,15 @@ class Compactions(Invariant):
         """Check that a summary is refused only if it can never fit."""
         if of_kind(outputs, SummaryRefused) and body.need.tokens and self.ledger.could_ever_fit(event.sender):
             self.broken(event.seq, f"{event.sender} is refused a summary that fits")
+        stops = [stop for one, stop in of_kind(outputs, Stop) if one.recipient == event.sender]
+        if body.purpose and any(stop.reason == "budget" for stop in stops):
+            self.broken(event.seq, f"{event.sender} ends since a summary does not fit")
+
+
+def _is_above(wish: TurnRequested, turn: int, usage: Usage | None) -> bool:
+    """Return whether an answer has used more than its request said that it needs at most."""
+    is_bounded = usage is not None and wish.turn == turn and not wish.is_unbounded
+    return is_bounded and usage is not None and usage.tokens > wish.need.tokens
 
 
 # --- the requests -----------------------------------------------------------------
@@ -145,6 +162,8 @@ def summary_base(before: Sequence[Json], now: Sequence[Json], body: Compacted, r
     length = 1 + len(tail)
     if list(now[1:length]) != list(tail):
         return Base(length, "the messages behind the summary are others")
+    if reply is not None and any(block.get("type") == "tool_use" for block in msgspec.json.decode(reply)):
+        return Base(length, "its summary calls tools")
     blocks = _blocks(now[0])
     if not blocks or not is_by("user", now[0]) or blocks[-1].get("text") != SUMMARY + _text(reply):
         return Base(length, "it does not begin with its summary")
@@ -152,6 +171,19 @@ def summary_base(before: Sequence[Json], now: Sequence[Json], body: Compacted, r
     if any(block not in known or block.get("type") == "tool_result" for block in blocks[:-1]):
         return Base(length, "its first message has more than a prompt and the summary")
     return Base(length)
+
+
+def why_too_short(request: ModelRequest, body: Compacted, begin: Begin) -> str:
+    """Return what a compaction has lost that has to stay: the last turns, or the prompt."""
+    rules = profile_of(bytes(begin.profile)).compact
+    tail = request.messages[body.upto if body.by == "clear" else 1 :]
+    if rules is not None and sum(is_by("assistant", said) for said in tail) < rules.keep:
+        return f"fewer than {rules.keep} turns stay as they were"
+    known = [block for said in request.messages for block in _blocks(said)]
+    content = msgspec.json.decode(begin.prompt)
+    prompt = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [block.get("text") for block in known]
+    return "" if all(one in known or one.get("text") in texts for one in prompt) else "the prompt is lost"
 
 
 def _is_line_for(was: dict[str, object], now: dict[str, object]) -> bool:

@@ -49,6 +49,7 @@ from callboard.replay.testing.rules.compactions import (
     cleared_base,
     summary_base,
     why_other_summary,
+    why_too_short,
 )
 from callboard.replay.testing.rules.in_force import (
     ToolsInForce,
@@ -295,8 +296,9 @@ class _Checker:
             base = cleared_base(not_about_tools(before), not_about_tools(request), body)
         else:
             base = summary_base(before.messages, request.messages, body, agent.replies.get(body.summary))
-        if base.why and request.address not in self._forgetful:
-            self._broken("compacted", seq, f"{request.address}: {base.why}")
+        why = base.why or ("" if agent.begin is None else why_too_short(request, body, agent.begin))
+        if why and request.address not in self._forgetful:
+            self._broken("compacted", seq, f"{request.address}: {why}")
         if wish.need.tokens < body.after + request.model.max_tokens:
             self._broken("bound", seq, f"{request.address}, turn {wish.turn}: it has more than its need says")
         return base.length

@@ -60,6 +60,7 @@ class Settings(TypedDict, total=False):
     headers: Mapping[str, str] | None
     image_tokens: int | None
     file_tokens: int
+    context_tokens: int | None
 
 
 class LayeredModel:

@@ -1,0 +1,161 @@
+"""Conversations that become shorter, in live sessions."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from callboard import (
+    Agent,
+    Compact,
+    Limits,
+    ModelRequest,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    Usage,
+    call,
+    program,
+    tool,
+)
+from callboard.actors.protocol.compaction_messages import Compacted
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.replay import Recording
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.rules.requests import check_requests
+
+WINDOW = 12_000
+
+
+@tool(effect="read")
+def page(number: int) -> str:
+    """Read a page."""
+    return f"page {number} " + "words " * 600
+
+
+def reads(pages: int, seen: list[ModelRequest]) -> ScriptedModel:
+    """Return a model that reads so many pages, in a window of 12,000 tokens of four bytes."""
+
+    def policy(request: ModelRequest) -> Reply:
+        seen.append(request)
+        size = sum(map(len, (*request.messages, *request.tools, request.system)))
+        usage = Usage(input_tokens=size // 4, output_tokens=30)
+        if b"about to be replaced" in bytes(request.message(request.length - 1)):
+            return Reply("All pages so far were dull.", usage=usage)
+        done = sum(1 for one in seen if b"about to be replaced" not in bytes(one.message(one.length - 1)))
+        if done > pages:
+            return Reply("done", usage=usage)
+        return Reply(calls=[call("page", number=done)], usage=usage)
+
+    return ScriptedModel(policy, max_tokens=500, context_tokens=WINDOW)
+
+
+async def read(path: Path, pages: int) -> tuple[Recording, list[ModelRequest]]:
+    """Let an agent read so many pages."""
+    seen: list[ModelRequest] = []
+    reader = Agent("reader", tools=[page], compact=Compact(keep_turns=2))
+    async with Runtime(str(path), model=reads(pages, seen)) as runtime:
+        outcome = await runtime.run(reader, "Find the best page.", limits=Limits(max_iterations=pages + 5))
+    assert outcome.status == "ok", outcome.detail
+    return Recording.open(str(path), outcome.session_id), seen
+
+
+def test_a_long_session_stays_within_its_window_and_its_log_grows_with_its_turns(
+    tmp_path: Path,
+) -> None:
+    short, _ = asyncio.run(read(tmp_path / "short.db", 80))
+    recording, seen = asyncio.run(read(tmp_path / "long.db", 240))
+    needs = [event.body.need.tokens for event in recording.events if isinstance(event.body, TurnRequested)]
+    assert max(needs) <= WINDOW
+    assert max(sum(map(len, one.messages)) for one in seen) <= 4 * WINDOW
+    assert all("Find the best page." in str(one.messages) for one in seen)
+    assert {one.body.by for one in recording.events if isinstance(one.body, Compacted)} == {
+        "clear",
+        "summary",
+    }
+    assert len(recording.events) <= 3.2 * len(short.events)
+    assert (tmp_path / "long.db").stat().st_size <= 3.5 * (tmp_path / "short.db").stat().st_size
+    assert recording.verify().divergence is None
+    assert not check_requests(recording.events)
+    assert not check_log(recording.events)
+    asked = [event.body for event in recording.events if isinstance(event.body, TurnRequested)]
+    summaries = [one for one in asked if one.purpose]
+    assert summaries
+    assert len(asked) - len(summaries) == 241
+    assert len(asked) == len(seen)
+
+
+def test_a_value_is_followed_through_a_summary_to_the_result_or_to_the_summary_itself(tmp_path: Path) -> None:
+    """Let a summary quote a page, and add a word of its own; the last answer has both."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if b"about to be replaced" in bytes(request.message(request.length - 1)):
+            return Reply("Page 2 says zebra; I call it quagga.", usage=None)
+        if request.turn > 60 or "quagga" in str(request.messages):
+            return Reply("It was zebra, or quagga.", usage=None)
+        return Reply("talk " * 120, [call("animal", number=request.turn)], usage=None)
+
+    @tool(effect="read")
+    def animal(number: int) -> str:
+        """Name an animal."""
+        return "zebra" if number == 2 else "none"
+
+    async def run() -> str:
+        model = ScriptedModel(policy, max_tokens=500, context_tokens=WINDOW, usage=Usage(input_tokens=0))
+        reader = Agent("reader", tools=[animal], compact=Compact(keep_turns=2))
+        async with Runtime(str(tmp_path / "log.db"), model=model) as runtime:
+            return (await runtime.run(reader, "Which?", limits=Limits(max_iterations=70))).session_id
+
+    recording = Recording.open(str(tmp_path / "log.db"), asyncio.run(run()))
+    (summary, *_) = [one.body.summary for one in recording.events if isinstance(one.body, Compacted)]
+    (*_, last) = [one for one in recording.events if isinstance(one.body, ModelReplied)]
+    source = recording.why(last.seq, "zebra").source
+    assert [one.kind for one in source][-1] == "ToolReturned"
+    assert recording.why(last.seq, "quagga").source[-1].seq == summary
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": 0},
+        {"at": 1.5},
+        {"at": "much"},
+        {"keep_turns": 0},
+        {"keep_turns": True},
+        {"instructions": 5},
+        {"summarise": "yes"},
+    ],
+)
+def test_rules_that_cannot_work_are_refused_in_words(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidAgent, match=next(iter(wrong))):
+        Compact(**wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_program_has_no_conversation_to_shorten() -> None:
+    with pytest.raises(TypeError, match="program\\(\\) has no argument 'compact'"):
+        program(compact=Compact())  # type: ignore[call-overload]  # refused on purpose
+
+
+def test_an_agent_is_not_shortened_by_anything_else() -> None:
+    with pytest.raises(InvalidAgent, match="compact cannot be True"):
+        Agent("reader", compact=True)  # type: ignore[arg-type]  # refused on purpose
+
+
+def test_a_tool_keeps_its_results_if_it_says_so() -> None:
+    assert tool(effect="read", keep=True)(page.function).spec().keep
+    with pytest.raises(InvalidAgent, match="keep is True or False"):
+        tool(keep="yes")(page.function)  # type: ignore[call-overload]  # refused on purpose
+
+
+def test_the_model_that_writes_summaries_is_one_of_the_agents_models() -> None:
+    small = ScriptedModel(["short"], name="small")
+    reader = Agent("reader", model=ScriptedModel([]), compact=Compact(model=small))
+    assert small in reader.all_models
+    rules = reader.profile().compact
+    assert rules is not None
+    assert rules.model == small.spec
+    assert (
+        Compact.as_recorded(Compact(at=0.7, keep_turns=9).rules).rules == Compact(at=0.7, keep_turns=9).rules
+    )
