@@ -260,8 +260,8 @@ UNLABELLED: Final = (
         "questions-without-labels",
         "A program's question begins without the labels of the program.",
         "agent.delegations",
-        "        labels=state.labels,\n        asked=None if request is None else request.asked,\n    )",
-        "        asked=None if request is None else request.asked,\n    )",
+        "        labels=state.labels,\n        asked=None",
+        "        asked=None",
     ),
     Mutant(
         "labels-of-ends-lost",

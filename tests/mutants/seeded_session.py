@@ -75,8 +75,8 @@ BUDGETS: Final = (
         "closing-in-its-own-scope-only",
         "A closing turn is kept free in the scope of its own agent, but not in those above it.",
         "supervisor.budgets",
-        "            kept = add(kept, record.kept.total)\n        if",
-        "            kept = add(need, record.kept.total)\n        if",
+        "            kept = add(kept, record.kept.total)\n        verdict",
+        "            kept = add(need, record.kept.total)\n        verdict",
     ),
     Mutant(
         "unknown-use-is-free",
