@@ -48,7 +48,7 @@ ANSWER = message(text("Good morning."))
 
 def test_it_is_a_model() -> None:
     model: Model = AnthropicModel("claude-opus-5")
-    assert model.spec == ModelSpec("claude-opus-5", image_tokens=4_784)
+    assert model.spec == ModelSpec("claude-opus-5", image_tokens=4_784, context_tokens=1_000_000)
 
 
 @pytest.mark.parametrize("stream", [True, False])
