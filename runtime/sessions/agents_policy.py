@@ -127,7 +127,8 @@ def _models(what: str, old: ModelSpec, new: ModelSpec) -> Iterator[str]:
     for field, one, other in _changes(old, new):
         if field == "fallback":
             yield from _fallbacks(what, old, new)
-        else:
+        # A window that was not known then, and is now, is no change of the agent.
+        elif field != "context_tokens" or one:
             yield f"{what}: {field} was {_shown(one)}, is {_shown(other)}"
 
 
