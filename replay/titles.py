@@ -1,7 +1,7 @@
 """The title of a session: the one it was given, else the beginning of its first prompt.
 
-A session that was opened without a prompt has no title in its row, and its first prompt comes later. So the
-title is read from the log where it is shown, which also serves sessions of earlier versions.
+A store writes the title with the first ask. Sessions of earlier versions that were opened without a prompt
+have none in their row, so theirs is read from the log where it is shown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +14,7 @@ from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
 from callboard.replay.reading import kind_of
 from callboard.runtime.log.protocol import LogReader, event_of
-from callboard.runtime.log.session_rows import SessionRow
-from callboard.runtime.log.tree import prompt_text
+from callboard.runtime.log.session_rows import SessionRow, title_of
 
 _LOOKED_AT: Final = 64
 """Events among which the first prompt is looked for: before it stand only the opening and changes of it."""
@@ -29,7 +28,7 @@ def titled(reader: LogReader, rows: Iterable[SessionRow]) -> Iterator[SessionRow
 
 def title_in(event: Event) -> str:
     """Return the title that an event gives a session without one; '' for an event that is not a prompt."""
-    return prompt_text(event.body.prompt) if isinstance(event.body, Ask) else ""
+    return title_of(event.body.prompt) if isinstance(event.body, Ask) else ""
 
 
 def _first_prompt(reader: LogReader, session_id: str) -> str:
