@@ -10,6 +10,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_limits import Budget, checked_patterns
@@ -20,7 +21,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.spending import Unlogged
 
 
-class UnloggedCharge(Value, frozen=True):
+class UnloggedCharge(Value, frozen=True, metaclass=NamedFields):
     """A call that a crash has lost before its answer, and that no log tells of. Its need is charged whole.
 
     scopes: those that it is charged to. at_ms: the time of the charge, in milliseconds since 1970 UTC.
@@ -36,7 +37,7 @@ class UnloggedCharge(Value, frozen=True):
     at_ms: int
 
 
-class BudgetReport(Value, frozen=True):
+class BudgetReport(Value, frozen=True, metaclass=NamedFields):
     """The budgets of a runtime. unlogged: the charges that no log holds."""
 
     scopes: tuple[BudgetState, ...] = ()

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.session.capacity import Capacity, CapacityPolicy, LineState, Waiting
 from callboard.runtime.clock import monotonic_ms
 
 
-class CapacityReport(Value, frozen=True):
+class CapacityReport(Value, frozen=True, metaclass=NamedFields):
     """The limited models of a runtime. lines: one for each. waiting: the waiting calls, and their reasons."""
 
     lines: tuple[LineState, ...]

@@ -5,15 +5,16 @@ from typing import TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Usage, usage_of
 from callboard.actors.session.usage_books import Charge
 
 Place: TypeAlias = tuple[str, str, str]
 """A day, a model and a profile."""
 
 
-class UsageRow(PlainValues, frozen=True, gc=False):
+class UsageRow(PlainValues, frozen=True, gc=False, metaclass=NamedFields):
     """The usage of a session on one UTC day, with one model, by the agents of one profile."""
 
     session_id: str
@@ -33,7 +34,7 @@ def summed(charges: Iterable[Charge]) -> dict[Place, Usage]:
 
 def total(usages: Iterable[Usage]) -> Usage:
     """Return the sum of usages."""
-    return Usage(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
+    return usage_of(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
 
 
 def figures(usage: Usage) -> tuple[int, ...]:
