@@ -6,7 +6,9 @@
     TypeError: Agent() has no argument 'instruction'; did you mean 'instructions'?
 
 Every public function, and every public method of a public class, gets this check as it is loaded from the
-table of public names. Signatures, types and docstrings stay as they are.
+table of public names. Signatures, types and docstrings stay as they are. The constructor of a Struct is in C,
+so `NamedFields` gives it the same check. Messages and events have none, because only the runtime makes them,
+and the check would cost it an eighth more instructions an event.
 """
 
 import functools
@@ -14,8 +16,6 @@ import inspect
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Final, get_args, get_origin
-
-import msgspec
 
 from callboard.actors.protocol.near_names import unknown_argument
 
@@ -35,8 +35,8 @@ def checked(value: object) -> object:
 
 def _own_bases(cls: type) -> Iterator[type]:
     """Yield a class and those of its bases whose calls Python code of ours takes."""
-    # A Struct takes its arguments in C, an exception has none by name, and a Protocol is for users to follow.
-    if issubclass(cls, msgspec.Struct | BaseException) or getattr(cls, "_is_protocol", False):
+    # A Struct takes its arguments in C, and a Protocol is for users to follow.
+    if getattr(cls, "_is_protocol", False):
         return
     yield from (one for one in cls.__mro__ if one.__module__.startswith("callboard.") and one not in _done)
 
@@ -45,11 +45,13 @@ def _check_methods(cls: type) -> None:
     _done.add(cls)
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and (name == "__init__" or name[0] != "_"):
-            label = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
-            setattr(cls, name, _checked(member, label))
+            setattr(cls, name, _checked(member, "" if name == "__init__" else f"{cls.__name__}.{name}"))
+        elif name == "__new__" and issubclass(cls, tuple):
+            cls.__new__ = _checked(member.__func__, cls.__name__)  # type: ignore[method-assign, assignment]  # of a NamedTuple
 
 
 def _checked(function: FunctionType, label: str) -> Callable[..., object]:
+    """Return a function with the check. label: as users write it, empty for a constructor."""
     known = known_names(function)
     if not known:
         return function
@@ -58,7 +60,8 @@ def _checked(function: FunctionType, label: str) -> Callable[..., object]:
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         if named and not accepts(named):
-            raise unknown_argument(label, next(name for name in named if name not in known), known)
+            called = label or type(args[0]).__name__  # a constructor may be inherited
+            raise unknown_argument(called, next(name for name in named if name not in known), known)
         return function(*args, **named)
 
     if inspect.iscoroutinefunction(function):
@@ -72,6 +75,7 @@ def known_names(function: FunctionType) -> dict[str, None]:
     last = code.co_argcount + code.co_kwonlyargcount
     names = dict.fromkeys(code.co_varnames[code.co_posonlyargcount : last])
     names.pop("self", None)
+    names.pop("_cls", None)  # as a NamedTuple calls it
     if code.co_flags & _HAS_OPTIONS:
         place = last + bool(code.co_flags & inspect.CO_VARARGS)
         (options,) = get_args(function.__annotations__.get(code.co_varnames[place])) or (None,)

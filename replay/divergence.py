@@ -15,11 +15,12 @@ import msgspec
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.near_names import NamedFields
 
 DivergenceKind: TypeAlias = Literal["changed", "missing", "extra", "raised", "unexpected"]
 
 
-class Divergence(msgspec.Struct, frozen=True):
+class Divergence(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """One place where the deciders do not do what the log says.
 
     seq: the place of the event. actor: the one that decided. decision: the seq of the event that it decided

@@ -6,8 +6,8 @@ The kind of a stored message, and the agent it is about, without decoding the wh
 
 The title of a session: the one it was given, else the beginning of its first prompt.
 
-A session that was opened without a prompt has no title in its row, and its first prompt comes later. So the
-title is read from the log where it is shown, which also serves sessions of earlier versions.
+A store writes the title with the first ask. Sessions of earlier versions that were opened without a prompt
+have none in their row, so theirs is read from the log where it is shown.
 """
 
 import weakref
@@ -33,8 +33,7 @@ from callboard.runtime.log.protocol import (
     check_rules,
     event_of,
 )
-from callboard.runtime.log.session_rows import SessionRow
-from callboard.runtime.log.tree import prompt_text
+from callboard.runtime.log.session_rows import SessionRow, title_of
 
 T = TypeVar("T")
 # A step looks at the events around its own. 64 rows cost 0.2 ms to read, one costs 0.14 ms.
@@ -242,7 +241,7 @@ def titled(reader: LogReader, rows: Iterable[SessionRow]) -> Iterator[SessionRow
 
 def title_in(event: Event) -> str:
     """Return the title that an event gives a session without one; '' for an event that is not a prompt."""
-    return prompt_text(event.body.prompt) if isinstance(event.body, Ask) else ""
+    return title_of(event.body.prompt) if isinstance(event.body, Ask) else ""
 
 
 def _first_prompt(reader: LogReader, session_id: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
 
 BY_CHARS_MAX: Final = 200
@@ -34,7 +35,7 @@ class ApprovalAnswer(NamedTuple):
     labels: Sequence[str] = ()
 
 
-class Approval(PlainValues, frozen=True, gc=True, eq=False):
+class Approval(PlainValues, frozen=True, gc=True, eq=False, metaclass=NamedFields):
     """A call that waits for a person, as `Session.approvals()` and `Runtime(approve=...)` show it.
 
     address, profile: the agent that makes the call.

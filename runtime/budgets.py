@@ -17,6 +17,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
 from callboard.actors.session.budget_limits import Budget, checked_patterns
@@ -28,7 +29,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.spending import Unlogged
 
 
-class UnloggedCharge(Value, frozen=True):
+class UnloggedCharge(Value, frozen=True, metaclass=NamedFields):
     """A call that a crash has lost before its answer, and that no log tells of. Its need is charged whole.
 
     scopes: those that it is charged to. at_ms: the time of the charge, in milliseconds since 1970 UTC.
@@ -44,7 +45,7 @@ class UnloggedCharge(Value, frozen=True):
     at_ms: int
 
 
-class BudgetReport(Value, frozen=True):
+class BudgetReport(Value, frozen=True, metaclass=NamedFields):
     """The budgets of a runtime. unlogged: the charges that no log holds."""
 
     scopes: tuple[BudgetState, ...] = ()
@@ -154,7 +155,7 @@ class SharedBudgets:
             self._timer = asyncio.get_running_loop().call_later(delay, self._serve)
 
 
-class CapacityReport(Value, frozen=True):
+class CapacityReport(Value, frozen=True, metaclass=NamedFields):
     """The limited models of a runtime. lines: one for each. waiting: the waiting calls, and their reasons."""
 
     lines: tuple[LineState, ...]

@@ -4,13 +4,14 @@ from collections import Counter
 from typing import Literal
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, TOOLS
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.live_sessions import LiveSessions
 
 
-class CommitStats(PlainValues, frozen=True, kw_only=True):
+class CommitStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields):
     """The last commits, up to 1,000, in milliseconds from handing a batch to the log to its answer.
 
     count: the number of commits that the other fields are of; these are 0 if there was none.
@@ -23,7 +24,7 @@ class CommitStats(PlainValues, frozen=True, kw_only=True):
     max_ms: float = 0.0
 
 
-class RuntimeStats(PlainValues, frozen=True, kw_only=True):
+class RuntimeStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields):
     """A runtime at one moment.
 
     sessions: the sessions in this process: `running` (an ask runs), `idle`, `failed` (in this process), and

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -19,10 +20,13 @@ from callboard import (
     program,
     tool,
 )
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Message
 from callboard.keywords import checked, known_names
 from callboard.models import Prices
 from callboard.permissions import Allowed
 from callboard.testing import explore
+from tools.public_names import public_modules
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,59 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name(
     with pytest.raises(TypeError) as error:
         call(*arguments, **{wrong: None})
     assert str(error.value).startswith(said)
+
+
+def _public_calls() -> Iterator[tuple[str, Any]]:
+    """Yield each function and class of the public modules that can be called, with its name."""
+    for module in public_modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isfunction(value) or (isinstance(value, type) and not _is_for_the_runtime(value)):
+                yield f"{module.__name__}.{name}", value
+
+
+def _is_for_the_runtime(cls: type) -> bool:
+    """Return whether only the runtime makes values of a class: a check would cost each of its events."""
+    return issubclass(cls, Message | Event) or bool(getattr(cls, "_is_protocol", False))
+
+
+_NOTHING_BY_NAME = ("takes no keyword arguments", "takes no arguments")
+_BARE = {
+    "callboard.outputs.unified": "its parameters go by place",
+    "callboard.outputs.metrics": "any keyword is the name of a metric",
+    "callboard.Call": "any keyword is an argument of the tool",
+    "callboard.call": "as Call",
+    "callboard.replay.ToolCollector": "it has no parameter",
+    "callboard.replay.Tree": "it has no parameter",
+    "callboard.testing.SessionMachine": "Hypothesis makes it",
+}
+"""Public calls without the check, and why."""
+
+
+@pytest.mark.slow
+def test_every_public_call_names_the_arguments_that_there_are() -> None:
+    calls = dict(_public_calls())
+    said = {name: _answer(call) for name, call in calls.items()}
+    bare = {
+        name
+        for name, text in said.items()
+        if f"{_own_name(calls[name])}() has no argument 'no_such_argument'" not in text
+        and not text.endswith(_NOTHING_BY_NAME)
+    }
+    assert bare == set(_BARE)
+    assert len(calls) > 150
+
+
+def _own_name(call: Any) -> str:
+    return str(call.__name__)
+
+
+def _answer(call: Any) -> str:
+    try:
+        call(no_such_argument=1)
+    except TypeError as error:  # of the name, also where another argument is missing
+        return str(error)
+    return "taken"
 
 
 def test_methods_and_those_of_base_classes_have_it_and_so_have_options_of_a_typed_dict() -> None:

@@ -1,10 +1,13 @@
 """Near names for one that is not known: of an argument, a model, a provider, a capability, a request."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+T = TypeVar("T")
+_make: Final = msgspec.StructMeta.__call__
 _LIKENESS = 0.65  # at 0.7 `max_token` is not near `tokens`; at 0.6 models of other families are near
 
 
@@ -36,15 +39,23 @@ def unknown_argument(call: str, name: str, known: Iterable[str]) -> TypeError:
     return TypeError(f"{call}() has no argument {name!r}{near_or_all(name, known)}")
 
 
+def unchecked(cls: type[T]) -> Callable[..., T]:
+    """Return the constructor of a Struct without the check of `NamedFields`, for sums that are made often."""
+    return partial(_make, cls)
+
+
 class NamedFields(msgspec.StructMeta):
-    """The class of those Structs that users make: their constructors suggest near names for unknown ones."""
+    """The class of public Structs: their constructors suggest near names for unknown ones."""
 
     # Type checkers would take the class of each value for `Any`.
     if not TYPE_CHECKING:
 
         def __call__(cls, *values: object, **named: object) -> Any:
             """Make a Struct. Raises TypeError for an unknown argument."""
-            unknown = next((name for name in named if name not in cls.__struct_fields__), None)
-            if unknown is not None:
-                raise unknown_argument(cls.__name__, unknown, cls.__struct_fields__)
-            return super().__call__(*values, **named)
+            try:
+                return _make(cls, *values, **named)
+            except TypeError:
+                unknown = next((name for name in named if name not in cls.__struct_fields__), None)
+                if unknown is None:
+                    raise
+            raise unknown_argument(cls.__name__, unknown, cls.__struct_fields__)

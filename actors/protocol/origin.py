@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 
 
-class Origin(Value, frozen=True):
+class Origin(Value, frozen=True, metaclass=NamedFields):
     """The maker of a message. An equal origin gets its blocks back unchanged.
 
     adapter: the code that speaks to the service, and so the form of the blocks. provider: the service's name.

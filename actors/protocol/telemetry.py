@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias
 from msgspec.structs import force_setattr
 
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
+from callboard.actors.protocol.near_names import NamedFields
 
 CacheUse: TypeAlias = Literal["", "hit", "miss"]
 """The part that the result cache had in an answer; empty for a tool without one."""
 
 
-class Metric(Value, frozen=True):
+class Metric(Value, frozen=True, metaclass=NamedFields):
     """A figure that a tool reports. Raises ValueError for a value that is not a finite number."""
 
     name: str
@@ -26,7 +27,7 @@ class Metric(Value, frozen=True):
         force_setattr(self, "value", value)
 
 
-class Telemetry(Part, frozen=True):
+class Telemetry(Part, frozen=True, metaclass=NamedFields):
     """The telemetry of one call. None stands for a number that was not measured.
 
     tool, version: as of its description. execution: the event of the call, as SESSION#SEQ.

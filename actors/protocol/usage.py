@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.limits import micro_usd
+from callboard.actors.protocol.near_names import NamedFields, unchecked
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Rates
 
 # Whole numbers, because float sums differ between Python versions:
@@ -22,7 +23,7 @@ class Need(Value, frozen=True):
 NOTHING = Need()
 
 
-class Usage(Value, frozen=True):
+class Usage(Value, frozen=True, metaclass=NamedFields):
     """The usage of model calls: tokens by kind, millionths of a US dollar, and the number of calls.
 
     unknown_calls counts calls whose use was not reported: those that were lost are charged their full
@@ -58,11 +59,12 @@ class Usage(Value, frozen=True):
 
 
 ZERO = Usage()
+usage_of = unchecked(Usage)
 
 
 def plus(one: Usage, other: Usage) -> Usage:
     """Add two usages."""
-    return Usage(
+    return usage_of(
         one.input_tokens + other.input_tokens,
         one.output_tokens + other.output_tokens,
         one.cache_read_tokens + other.cache_read_tokens,
@@ -76,7 +78,7 @@ def plus(one: Usage, other: Usage) -> Usage:
 
 def minus(one: Usage, other: Usage) -> Usage:
     """Subtract the other usage from the first."""
-    return Usage(
+    return usage_of(
         one.input_tokens - other.input_tokens,
         one.output_tokens - other.output_tokens,
         one.cache_read_tokens - other.cache_read_tokens,

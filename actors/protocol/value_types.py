@@ -4,6 +4,7 @@ from typing import Final, Literal, TypeAlias
 
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Usage
 
 INPUT_ROUNDS_MAX: Final = 10
@@ -105,7 +106,7 @@ class ForkChange(Part, frozen=True):
     value: Json = NULL
 
 
-class ModelFailure(Value, frozen=True):
+class ModelFailure(Value, frozen=True, metaclass=NamedFields):
     """The reason why a model call has no answer.
 
     code: the service's error type, or our own (`timeout`, `connection`, `broken_stream`, `garbage`, ...).

@@ -7,6 +7,7 @@ sessions that run, and those *elsewhere*, of sessions that no process runs.
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey
 from callboard.actors.session.budget_limits import Budget, Unit, pattern_of
@@ -34,7 +35,7 @@ class Refused(NamedTuple):
     sessions: tuple[str, ...]
 
 
-class BudgetState(Value, frozen=True):
+class BudgetState(Value, frozen=True, metaclass=NamedFields):
     """A scope of a budget as it is now, with the amounts of its period.
 
     scope: its name. pattern: the key of `budgets` that it belongs to. spent_tokens, spent_usd: the amount

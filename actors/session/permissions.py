@@ -15,13 +15,14 @@ from typing import Final
 
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 
 EXPIRED: Final = "expired"
 """The note of an answer that came by time."""
 
 
-class Permission(Value, frozen=True):
+class Permission(Value, frozen=True, metaclass=NamedFields):
     """A permission for later calls. seq: of the answer that gave it. by: the person who gave it."""
 
     seq: int

@@ -21,6 +21,7 @@ from typing import Generic, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.replay.testing.monitors import KeptRun, Unstable, unmet
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
@@ -48,7 +49,7 @@ LATE_S = 1.0
 """Seconds to shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
-class Counterexample(Shrunk, frozen=True, kw_only=True):
+class Counterexample(Shrunk, frozen=True, kw_only=True, metaclass=NamedFields):
     """A run that breaks a rule, made as small as possible.
 
     steps: of the small run. found: the run as it was found. run: its number, from 1. scheduler: that picked

@@ -21,6 +21,7 @@ from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.forks.starting import Forking, PastFork, hold_open, play_back
 from callboard.runtime.log.protocol import EventLog, Head, event_of
+from callboard.runtime.log.session_rows import first_title
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.secrets.registry import Secrets
@@ -132,7 +133,8 @@ class ForkStarter(ABC):
         playback.note(shared.events)
         answered = frozenset(planned.recorded.open_at_base)
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)
-        title = next((row.title for row in await self.log.sessions() if row.session_id == first.origin), "")
+        given = (row.title for row in await self.log.sessions() if row.session_id == first.origin)
+        title = next(given, "") or first_title(shared.events)
         # Its first events come with it: a fork without `Forked` would be resumed as if it were its origin.
         head = await self.log.fork(name, now_ms(), title, first.origin, planned.base, own=recovered.posted)
         self.writer.attach(name, 1, head)

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.frontends.facts import Fact, Prompted, RunEnded
 from callboard.runtime.frontends.fold import FactFold
@@ -27,7 +28,7 @@ SIGN: Final = b": keep-alive\n\n"
 LEAVING: Final = "The server is stopping. The session goes on; connect again to see it."
 
 
-class GivenAnswer(msgspec.Struct, frozen=True):
+class GivenAnswer(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """An answer of a person. seq: of the question (`Approval.seq`). The others: as of `Approval.approve`."""
 
     seq: int
@@ -38,7 +39,7 @@ class GivenAnswer(msgspec.Struct, frozen=True):
     always: bool = False
 
 
-class FrontEndRequest(msgspec.Struct, frozen=True):
+class FrontEndRequest(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """The wish of a client.
 
     thread: the session's id. run: the client's own id of this request, empty without one.

@@ -77,6 +77,7 @@ class _Session(msgspec.Struct, eq=False):
             head=self.head.seq,
             last_ms=events[-1].at if events else self.row.last_ms,
             status=change.status_after(self.row.status),
+            title=change.title_after(self.row),
             kind=change.kind or self.row.kind,
             failures=change.failures_after(self.row.failures),
             host=change.host or self.row.host,
@@ -163,8 +164,8 @@ class MemoryLog(EventLog):
         return self._session(session_id).row.waits_ms
 
     async def set_waiting(self, session_id: str, since_ms: int) -> None:
-        found = self._session(session_id)
-        found.row = structs.replace(found.row, waits_ms=since_ms)
+        session = self._session(session_id)
+        session.row = structs.replace(session.row, waits_ms=since_ms)
 
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         self._check_open()
@@ -181,8 +182,7 @@ class MemoryLog(EventLog):
 
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         session = self._session(session_id)
-        forks = self._forks(session_id)
-        if forks and not keep_forks:
+        if not keep_forks and (forks := self._forks(session_id)):
             raise has_forks(session_id, tuple(forks))
         await self._spending.hand_over(session_id, session.epoch + 1, (), (), max(1, session.row.last_ms))
         return self._take_out(session)

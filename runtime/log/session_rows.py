@@ -8,7 +8,7 @@ The message in the log -> the status of its session:
     closed       SessionClosed
 
 `kind` is the ending of the last outcome, `host` the last recorded one. Tags and metadata are copies of those
-in `SessionOpened`.
+in `SessionOpened`. A session that was made without a title gets the beginning of its first `Ask`.
 
 Trees of forks: sessions that share events, by the rows of a store.
 """
@@ -31,8 +31,9 @@ from callboard.actors.protocol.client_messages import (
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import ZERO, Usage
 
@@ -43,10 +44,11 @@ STATUSES: Final[tuple[SessionStatus, ...]] = ("open", "unfinished", "closed")
 HIDDEN: Final = "hidden"
 """In place of a status: the session was deleted, and its forks still share its first events."""
 
+TITLE_CHARS_MAX: Final = 200
 _CURSOR: Final = re.compile(r"(-?\d{1,19})\.(\d{1,19})", re.ASCII)
 
 
-class SessionRow(PlainValues, frozen=True, gc=False):
+class SessionRow(PlainValues, frozen=True, gc=False, metaclass=NamedFields):
     """A session of a store.
 
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
@@ -85,7 +87,7 @@ class SessionRow(PlainValues, frozen=True, gc=False):
         return f"{self.created_ms}.{self.number}"
 
 
-class SessionQuery(msgspec.Struct, frozen=True):
+class SessionQuery(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """A choice of sessions, newest first. The defaults choose all.
 
     since_ms: only those with an event at or after this time. after: the `cursor` of the last row of the page
@@ -128,7 +130,7 @@ class RowChange(NamedTuple):
     """The change that events make to their session's row. status, kind, host: empty for no change.
 
     failures: of these events. is_asked: True if an ask began, so that failures before it no longer count.
-    opened: the message with tags and metadata, if the events hold one that has some.
+    opened: the message with tags and metadata, if the events hold one that has some. asked: their first ask.
     """
 
     status: str = ""
@@ -137,6 +139,7 @@ class RowChange(NamedTuple):
     failures: int = 0
     is_asked: bool = False
     opened: SessionOpened | None = None
+    asked: Ask | None = None
 
     def status_after(self, before: str) -> str:
         """Return the session's status. before: its status until now."""
@@ -146,8 +149,40 @@ class RowChange(NamedTuple):
         """Return the session's failures. before: those until now."""
         return self.failures + (0 if self.is_asked else before)
 
+    def title_after(self, before: SessionRow) -> str:
+        """Return the session's title. before: its row until now."""
+        return before.title if self.asked is None or has_title(before) else title_of(self.asked.prompt)
+
 
 NO_CHANGE: Final = RowChange()
+
+
+def has_title(row: SessionRow) -> bool:
+    """Return whether the next ask gives no title: the session has one, or it was asked before."""
+    # A log of an earlier version may hold sessions without a title whose first prompt is long past.
+    return bool(row.title or row.kind) or row.status != "open"
+
+
+def title_of(prompt: Json) -> str:
+    """Return the title that a prompt gives: the beginning of its text."""
+    return text_of(prompt)[:TITLE_CHARS_MAX]
+
+
+def first_title(events: Iterable[Event]) -> str:
+    """Return the title that the first ask among these events gives; '' without one."""
+    return next((title_of(event.body.prompt) for event in events if isinstance(event.body, Ask)), "")
+
+
+def text_of(prompt: Json) -> str:
+    """Return the text of a prompt; of content blocks, their texts."""
+    try:
+        found = msgspec.json.decode(prompt)
+    except msgspec.MsgspecError:  # such as a number out of range, which a log may hold
+        return ""
+    if isinstance(found, list):
+        parts = [part.get("text") for part in found if isinstance(part, dict)]
+        found = " ".join(part for part in parts if part and isinstance(part, str))
+    return str(found or "")
 
 
 def change_of(events: Sequence[Event], change: RowChange = NO_CHANGE) -> RowChange:
@@ -176,6 +211,10 @@ def _forked(change: RowChange, body: Forked) -> RowChange:
     return change._replace(status=status, host=change.host or body.host)
 
 
+def _asked(change: RowChange, body: Ask) -> RowChange:
+    return change._replace(status="unfinished", failures=0, is_asked=True, asked=change.asked or body)
+
+
 def _failed(change: RowChange, body: DelegationEnded) -> RowChange:
     is_failure = STATUS[body.kind] == "failed"
     return change._replace(failures=change.failures + 1) if is_failure else change
@@ -185,7 +224,7 @@ _RULES: Final[dict[type, Callable[[RowChange, Any], RowChange]]] = {
     SessionOpened: _opened,
     Resumed: _resumed,
     Forked: _forked,
-    Ask: lambda change, body: change._replace(status="unfinished", failures=0, is_asked=True),
+    Ask: _asked,
     DelegationEnded: _failed,
     AskEnded: lambda change, body: change._replace(status="open", kind=body.kind),
     SessionClosed: lambda change, body: change._replace(status="closed"),

@@ -19,8 +19,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.protocol.usage import Need, Usage, usage_of
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.budget_scope import Spent
 from callboard.actors.session.usage_books import Charge
@@ -179,7 +180,7 @@ Place: TypeAlias = tuple[str, str, str]
 """A day, a model and a profile."""
 
 
-class UsageRow(PlainValues, frozen=True, gc=False):
+class UsageRow(PlainValues, frozen=True, gc=False, metaclass=NamedFields):
     """The usage of a session on one UTC day, with one model, by the agents of one profile."""
 
     session_id: str
@@ -199,7 +200,7 @@ def summed(charges: Iterable[Charge]) -> dict[Place, Usage]:
 
 def total(usages: Iterable[Usage]) -> Usage:
     """Return the sum of usages."""
-    return Usage(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
+    return usage_of(*map(sum, zip(*map(figures, usages), strict=True)))  # half the steps of `plus`
 
 
 def figures(usage: Usage) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import charge_of
+from callboard.runtime.log.session_rows import text_of
 
 
 @dataclass
@@ -159,11 +160,7 @@ class _Named(msgspec.Struct):
 
 def prompt_text(prompt: Json, longest: int = 200) -> str:
     """Return the start of a prompt, on one line."""
-    value = msgspec.json.decode(prompt)
-    if isinstance(value, list):
-        parts = [part.get("text", "") for part in value if isinstance(part, dict)]
-        value = " ".join(part for part in parts if isinstance(part, str))
-    text = " ".join(str(value or "").split())
+    text = " ".join(text_of(prompt).split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -19,6 +19,7 @@ from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX, name_entry
 from callboard.actors.protocol.errors import MemoryFailed, MisuseError, ToolError
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.labels import Labels, united
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.runtime.clock import now_ms
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import Redactor
@@ -37,7 +38,7 @@ HITS_MAX: Final = 50
 """Entries that one query returns, at most."""
 
 
-class MemoryEntry(Value, frozen=True):
+class MemoryEntry(Value, frozen=True, metaclass=NamedFields):
     """One remembered text.
 
     id: of the entry in its memory. labels: those of the agent that wrote it, for the agents that read it.

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownModel
 from callboard.actors.protocol.immutable import NULL, Json, Value
-from callboard.actors.protocol.near_names import near_names
+from callboard.actors.protocol.near_names import NamedFields, near_names
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
@@ -55,7 +55,7 @@ OnText: TypeAlias = Callable[[str], None]
 """Called with each piece of text as it streams in. The text is ephemeral and never logged."""
 
 
-class ModelAnswer(Value, frozen=True):
+class ModelAnswer(Value, frozen=True, metaclass=NamedFields):
     """The result of one call.
 
     content: the model's content blocks, a JSON list, verbatim. stop_reason: the service's word for its end.

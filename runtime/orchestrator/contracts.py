@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CallFailed, MisuseError
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.sanitize import to_json
@@ -22,7 +23,7 @@ from callboard.runtime.schemas.output_types import OutputType, output_type
 T = TypeVar("T")
 
 
-class QueryIntent(msgspec.Struct, frozen=True, gc=True):
+class QueryIntent(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The meaning of a question, as far as routing needs it.
 
     primary, secondary: capabilities that the question asks for; "" and () for none.
@@ -36,14 +37,14 @@ class QueryIntent(msgspec.Struct, frozen=True, gc=True):
     hints: dict[str, list[str]] = {}
 
 
-class ToolUse(msgspec.Struct, frozen=True, gc=True):
+class ToolUse(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """A tool call behind an answer."""
 
     tool: str
     arguments: dict[str, Any] = {}
 
 
-class SpecialistResult(msgspec.Struct, frozen=True, gc=True):
+class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The result of a specialist.
 
     content: the answer. sources: the places that prove it. error: why there is no answer. confidence: 0 to 1.
@@ -88,7 +89,7 @@ It has no titles and no defaults, and does not say what a tool call looks like: 
 """
 
 
-class Finding(msgspec.Struct, frozen=True, gc=True):
+class Finding(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The result of a specialist that was asked. specialist: its name. kind: the end of its delegation."""
 
     specialist: str
@@ -103,7 +104,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=True):
     answer: str
 
 
-class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
+class SpecialistContext(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The input of a specialist, which is the contract for its callers.
 
     query: the question. scope: names within which it may search; () for all. hints: as of `QueryIntent`.
@@ -124,7 +125,7 @@ class SpecialistContext(msgspec.Struct, frozen=True, gc=True):
         return msgspec.json.encode(self).decode() if has_more else self.query
 
 
-class Conflict(msgspec.Struct, frozen=True, gc=True):
+class Conflict(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """Two values for one table cell. values: by the name of the specialist that found each."""
 
     table: str
@@ -140,14 +141,14 @@ class Missing(msgspec.Struct, frozen=True, gc=True):
     reason: str
 
 
-class OrchestratorUsage(msgspec.Struct, frozen=True, gc=True):
+class OrchestratorUsage(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The usage of an orchestrated question: in total, and by the name of the specialist."""
 
     total: Usage = Usage()
     specialists: dict[str, Usage] = {}
 
 
-class OrchestratorResult(msgspec.Struct, frozen=True, gc=True):
+class OrchestratorResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """The merged answer.
 
     success: at least one specialist answered. content: the answers, and a last line that names the missing
@@ -167,7 +168,7 @@ class OrchestratorResult(msgspec.Struct, frozen=True, gc=True):
     usage: OrchestratorUsage = OrchestratorUsage()
 
 
-class Question(msgspec.Struct, frozen=True, gc=True, forbid_unknown_fields=True):
+class Question(msgspec.Struct, frozen=True, gc=True, forbid_unknown_fields=True, metaclass=NamedFields):
     """The prompt of an orchestrator with a question and a scope, as in `SpecialistContext`."""
 
     query: str

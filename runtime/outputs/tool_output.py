@@ -30,7 +30,7 @@ def _check(name: str, value: object, words: object) -> None:
         raise MisuseError(f"{name} is {', '.join(most)} or {last}, not {value!r:.80}")
 
 
-class OutputError(msgspec.Struct, frozen=True):
+class OutputError(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """The error that a tool ended with.
 
     code: a short name for programs. message: for the model. cause: the exception, whose traceback goes into
@@ -75,7 +75,7 @@ _KINDS: Final = (
 )
 
 
-class ToolOutput(msgspec.Struct, frozen=True):
+class ToolOutput(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """The output of a tool. Return it in place of a plain value.
 
     result: any value that JSON can hold. summary: a few words about it; without one it gets one by rule.

@@ -5,6 +5,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.runtime.log.session_rows import TITLE_CHARS_MAX
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.registry import Secrets
 
@@ -12,7 +13,6 @@ TAGS_MAX: Final = 32
 TAG_CHARS_MAX: Final = 200
 METADATA_BYTES_MAX: Final = 8_192  # they stand in the session's row, which a list of sessions reads
 _DEPTH_MAX: Final = 16
-_TITLE_CHARS_MAX: Final = 200
 
 
 def checked_tags(tags: Iterable[str], secrets: Secrets) -> tuple[str, ...]:
@@ -48,4 +48,4 @@ def metadata_json(metadata: Mapping[str, object] | None, secrets: Secrets) -> Js
 
 def title_text(prompt: object, secrets: Secrets) -> str:
     """Return the title that a log holds: the beginning of a text without secrets, '' for anything else."""
-    return secrets.redactor.kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
+    return secrets.redactor.kept(clean_text(prompt), TITLE_CHARS_MAX) if isinstance(prompt, str) else ""

@@ -10,6 +10,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, St
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.labels import Labels
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata
@@ -29,7 +30,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class DelegationOutcome(PlainValues, frozen=True, gc=True):
+class DelegationOutcome(PlainValues, frozen=True, gc=True, metaclass=NamedFields):
     """The outcome of one delegation below an ask.
 
     address: of its agent; of the first one, if several raced. profile: the name of that agent.
@@ -72,7 +73,7 @@ class DelegationOutcome(PlainValues, frozen=True, gc=True):
         return _built(self.kind, self._value, self._type)
 
 
-class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
+class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True, metaclass=NamedFields):
     """The outcome of one ask. An end at a limit is an outcome, not an exception.
 
     status: ok, failed or cancelled. kind: of the end (docs/delegation.md).

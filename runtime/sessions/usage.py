@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.budget_keys import SpendingChange
@@ -21,14 +22,14 @@ UsageBy: TypeAlias = Literal["day", "model", "profile", "tag"]
 _PAGE: Final = 2_000
 
 
-class UsageLine(PlainValues, frozen=True):
+class UsageLine(PlainValues, frozen=True, metaclass=NamedFields):
     """The usage of one day, model, profile or tag. key: its name; empty for sessions without a tag."""
 
     key: str
     usage: Usage
 
 
-class UsageReport(PlainValues, frozen=True):
+class UsageReport(PlainValues, frozen=True, metaclass=NamedFields):
     """The usage of sessions. lines: by name. total: of all these sessions.
 
     overlaps: True if a session may count in several lines, as with its tags: then their sum is no total.

@@ -31,7 +31,7 @@ def test_a_session_without_a_title_has_its_first_prompt(tmp_path: Path) -> None:
     asyncio.run(_record(path))
     add_session(path, "old", golden("everything", 1))
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE sessions SET title = '' WHERE session_id = 'old'")
+        connection.execute("UPDATE sessions SET title = '' WHERE session_id IN ('old', 'damaged')")
         connection.execute(
             "UPDATE events SET body = 'no JSON' WHERE id / 4294967296 = "
             "(SELECT id FROM sessions WHERE session_id = 'damaged') AND id % 4294967296 = 2"
@@ -41,10 +41,10 @@ def test_a_session_without_a_title_has_its_first_prompt(tmp_path: Path) -> None:
         titles = {row.session_id: row.title for row in titled(reader, reader.sessions())}
         page = PageData(page_of(Recording.open(reader, "opened")))
     assert titles == {
-        "opened": "How are you? Tell me.",
+        "opened": "How are you?\nTell me.",
         "damaged": "",
         "unasked": "",
         "given": "Say it.",
         "old": "go",
     }
-    assert page.summary["title"] == "How are you? Tell me."
+    assert page.summary["title"] == "How are you?\nTell me."

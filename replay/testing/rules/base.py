@@ -14,11 +14,12 @@ from typing import ClassVar
 
 import msgspec
 
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger
 
 
-class Breach(msgspec.Struct, frozen=True):
+class Breach(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """A rule that a log breaks. name, rule: of the invariant. seq: where it shows. detail: how."""
 
     name: str

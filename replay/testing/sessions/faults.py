@@ -28,6 +28,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.near_names import NamedFields
 from callboard.replay.testing.world import Move, is_count
 
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,7 +92,7 @@ class FaultMix(msgspec.Struct, frozen=True):
         return points[_mixed(step, draw) % len(points)] if _mixed(draw, draw ^ step) < share * _BIG else None
 
 
-class Faults(msgspec.Struct, frozen=True):
+class Faults(msgspec.Struct, frozen=True, metaclass=NamedFields):
     """The faults that may occur. kinds: of these faults. most: the maximum number in one run.
 
     fault_mixes: how many there are to choose from; 0: every fault is offered all the time. seed: of these.

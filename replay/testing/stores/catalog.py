@@ -33,6 +33,7 @@ from callboard.replay.testing.stores.events import (
 from callboard.runtime.log.protocol import Append, EventLog
 from callboard.runtime.log.session_rows import SessionQuery
 
+_OPENED = SessionOpened(RULES, "host", (), ModelSpec("m"))
 _ASK = Ask("first", Json(b'"go"'))
 _BUDGET = AskEnded("first", "budget")
 _ANSWERED = AskEnded("first", "answered")
@@ -53,7 +54,7 @@ STEPS: list[tuple[AnyMessage, str, str]] = [
 
 
 HOSTS: list[tuple[AnyMessage, str]] = [
-    (SessionOpened(RULES, "host", (), ModelSpec("m")), "host"),
+    (_OPENED, "host"),
     (Resumed(RULES, "other"), "other"),
     (Resumed(RULES), "other"),
 ]
@@ -104,6 +105,37 @@ class CatalogCases:
     """Sessions as a list."""
 
     # --- rows ---------------------------------------------------------------------
+
+    async def test_the_first_ask_gives_its_session_a_title_if_it_has_none(self, place: StorePlace) -> None:
+        blocks = msgspec.json.encode([{"type": "image"}, {"type": "text", "text": "look"}, {"text": "again"}])
+        prompts = {"text": b'"How are\\nyou?"', "blocks": blocks, "long": msgspec.json.encode("a" * 201)}
+        async with opened(place) as log:
+            for name in (*prompts, "given"):
+                await log.create(name, AT_MS, "given" if name == "given" else "")
+                await added(log, name, 1, [event(1, _OPENED)])
+            for name, prompt in {**prompts, "given": b'"x"'}.items():
+                await added(log, name, 1, [event(2, Ask("r", Json(prompt))), event(3, _ANSWERED)])
+                await added(log, name, 1, [event(4, Ask("s", Json(b'"later"')))])
+            titles = {row.session_id: row.title for row in await log.sessions()}
+            with closing(place.reader()) as reader:
+                assert {row.session_id: row.title for row in reader.sessions()} == titles
+        assert titles == {
+            "text": "How are\nyou?",
+            "blocks": "look again",
+            "long": "a" * 200,
+            "given": "given",
+        }
+
+    async def test_a_session_that_was_asked_without_a_title_gets_none_later(self, place: StorePlace) -> None:
+        async with opened(place) as log:
+            await log.create("s", AT_MS, "")
+            first = Ask("r", Json(b'""'))
+            await added(log, "s", 1, [event(1, _OPENED), event(2, first), event(3, _ANSWERED)])
+            await added(log, "s", 1, [event(4, Ask("s", Json(b'"later"')))])
+            assert [row.title for row in await log.sessions()] == [""]
+            await log.take_over("s")
+            await added(log, "s", 2, [event(5, _ANSWERED), event(6, Ask("t", Json(b'"later"')))])
+            assert [row.title for row in await log.sessions()] == [""]
 
     async def test_a_row_follows_the_events_of_its_session(self, place: StorePlace) -> None:
         async with opened(place, sessions="s") as log:

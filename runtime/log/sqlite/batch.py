@@ -21,7 +21,7 @@ from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.protocol import Append, Head, refusal
-from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
+from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of, title_of
 from callboard.runtime.log.spending import Place, summed
 from callboard.runtime.log.sqlite.rows import CHUNK_FIELDS, Chunk, Rows, inserts_from
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
@@ -113,13 +113,22 @@ def insert_batch(
     return True
 
 
+def kept_title(cipher: Cipher | None, session_id: str, title: str) -> str | bytes:
+    """Return a title as the file has it. An empty one is not encrypted, so that SQL knows it."""
+    return title if cipher is None or not title else cipher.seal(("title", session_id), title.encode())
+
+
 class KnownHead(msgspec.Struct, gc=False):
-    """A session as its owner remembers it: number in the file, epoch, head, the head's digest."""
+    """A session as its owner remembers it: number in the file, epoch, head, the head's digest.
+
+    has_title: its next ask gives it none.
+    """
 
     number: int
     epoch: int
     head: int
     digest: bytes
+    has_title: bool = True
 
 
 class BatchPlan:
@@ -130,6 +139,7 @@ class BatchPlan:
         self.rows = rows
         self.heads: dict[str, KnownHead] = {}
         self.opened: dict[str, SessionOpened] = {}
+        self.titles: dict[str, str | bytes] = {}
         self.spending: list[SpendingChange] = []
         self.usage: dict[tuple[int, Place], Usage] = {}
         self._moves: dict[str, tuple[int, int, int, int, int | None]] = {}
@@ -141,6 +151,11 @@ class BatchPlan:
     def settles(self) -> bool:
         """Return True if calls are reserved or settled."""
         return bool(self.spending or self.usage)
+
+    @property
+    def takes_steps(self) -> bool:
+        """Return True if one statement is not enough: a session gets a title or details, or is refused."""
+        return bool(self.opened or self.titles) or self.is_refused  # in a transaction it may not be
 
     @property
     def is_refused(self) -> bool:
@@ -181,8 +196,8 @@ class BatchPlan:
         _, _, before, _, last_ms = self._moves.get(part.session_id, (0, 0, known.head, 0, None))
         last_ms = part.events[-1].at if part.events else last_ms
         self._moves[part.session_id] = (known.number, known.epoch, before, head.seq, last_ms)
-        self.heads[part.session_id] = KnownHead(known.number, known.epoch, *head)
-        self._note(part)
+        has_title = self._note(part, known)
+        self.heads[part.session_id] = KnownHead(known.number, known.epoch, *head, has_title)
         self.spending += part.spending
         if part.usage:
             self._add_usage(known.number, part.usage)
@@ -192,10 +207,14 @@ class BatchPlan:
         for place, usage in summed(charges).items():
             self.usage[number, place] = plus(self.usage.get((number, place), ZERO), usage)
 
-    def _note(self, part: Append) -> None:
-        """Note the change of the session's row, if its events make one."""
+    def _note(self, part: Append, known: KnownHead) -> bool:
+        """Note the change that the events make to their session's row. Return whether it has a title then."""
         change = change_of(part.events, self._changes.get(part.session_id, NO_CHANGE))
         if change.opened is not None:
             self.opened[part.session_id] = change.opened
+        if change.asked is not None and not known.has_title:
+            title = title_of(change.asked.prompt)
+            self.titles[part.session_id] = kept_title(self._cipher, part.session_id, title)
         if change is not NO_CHANGE:
             self._changes[part.session_id] = change
+        return known.has_title or change.asked is not None

@@ -22,7 +22,7 @@ class Remembered:
         if known is None:
             entry = tables.entry(session_id)
             head = tables.head_of(entry)
-            known = self.heads[session_id] = KnownHead(entry.number, entry.epoch, *head)
+            known = self.heads[session_id] = KnownHead(entry.number, entry.epoch, *head, entry.has_title)
         return known
 
     def add(self, heads: Mapping[str, KnownHead], blobs: Collection[bytes] = ()) -> None:

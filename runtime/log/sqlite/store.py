@@ -26,6 +26,7 @@ from callboard.runtime.log.sqlite.batch import (
     BatchPlan,
     KnownHead,
     insert_batch,
+    kept_title,
     make_batch_view,
 )
 from callboard.runtime.log.sqlite.deletion import is_pending, last_removed, remove_some, take_out
@@ -46,8 +47,7 @@ from callboard.runtime.log.sqlite.tables import Tables
 T = TypeVar("T")
 _NEW_SESSION: Final = (
     "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) VALUES ("
-    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ?), "
-    "?, 1, 0, ?, ?, ?)"
+    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ?), ?, 1, 0, ?, ?, ?)"
 )
 _NEW_FORK: Final = (
     "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin, parent, base) VALUES ("
@@ -116,7 +116,7 @@ class SQLiteStore:
         with self._reported("append"), self._watched():
             plan = self._plan(batch, self._remembered.blobs)
             chunk = plan.rows.only_chunk()
-            if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
+            if chunk is None or plan.takes_steps:
                 return None
             moves, changes = plan.moves(), plan.changes()
             net = NetChanges(plan.spending)
@@ -143,6 +143,9 @@ class SQLiteStore:
             self.spending.apply(plan.spending, plan.usage)
         for session_id, opened in plan.opened.items():
             self._tables.write_details(self._tables.entry(session_id), details_of(opened))
+        for session_id, title in plan.titles.items():
+            values = (title, plan.heads[session_id].number)
+            self._connection.execute("UPDATE sessions SET title = ? WHERE id = ?", values)
 
     def _plan(self, batch: Sequence[Append], known_blobs: Container[bytes] = ()) -> BatchPlan:
         plan = BatchPlan(Rows(self._cast, known_blobs, self._cipher), self._hash_chain, self._cipher)
@@ -157,14 +160,10 @@ class SQLiteStore:
                 plan.answers.append(plan.add(part, known))
         return plan
 
-    def _kept_title(self, session_id: str, title: str) -> str | bytes:
-        """Return a title as the file has it."""
-        return title if self._cipher is None else self._cipher.seal(("title", session_id), title.encode())
-
     def fork(
         self, session_id: str, created_ms: int, title: str, parent: str, base: int, own: Sequence[Event]
     ) -> Head:
-        kept = self._kept_title(session_id, title)
+        kept = kept_title(self._cipher, session_id, title)
         with self._transaction("fork"):
             entry = self._tables.entry(parent, hidden=True)
             self._tables.verify(self._hash_chain, entry)
@@ -189,14 +188,14 @@ class SQLiteStore:
         return head
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
-        kept = self._kept_title(session_id, title)
+        kept = kept_title(self._cipher, session_id, title)
         with self._transaction("create"):
-            values = (last_removed(self._connection), session_id, created_ms, kept, origin)
             try:
+                values = (last_removed(self._connection), session_id, created_ms, kept, origin)
                 made = self._connection.execute(_NEW_SESSION, values)
             except sqlite3.IntegrityError:
                 raise session_exists(session_id) from None
-        self._remembered.add({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})
+        self._remembered.add({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin, bool(title))})
         self._note_written(1, 0)
         return 1
 
@@ -207,7 +206,7 @@ class SQLiteStore:
             head = self._tables.verify(self._hash_chain, entry)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (entry.number,))
         epoch = entry.epoch + 1
-        self._remembered.add({session_id: KnownHead(entry.number, epoch, *head)})
+        self._remembered.add({session_id: KnownHead(entry.number, epoch, *head, entry.has_title)})
         self._note_written(1, 0)
         return epoch, head
 

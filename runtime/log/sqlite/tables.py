@@ -23,9 +23,11 @@ from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, B
 from callboard.runtime.log.sqlite.store_errors import error_code
 
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
+_HAS_TITLE: Final = "title <> '' OR kind <> '' OR status <> 'open'"  # as `has_title` of session_rows
 _SESSION: Final = (
     f"SELECT id, {_EPOCH}, {_HEAD}, ifnull({typed('origin', 'blob')}, x''), CAST(parent AS BLOB), "
-    f"ifnull({typed('base', 'integer')}, -1), CAST(status AS BLOB) FROM sessions WHERE session_id = ?"
+    f"ifnull({typed('base', 'integer')}, -1), CAST(status AS BLOB), {_HAS_TITLE} "
+    f"FROM sessions WHERE session_id = ?"
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
@@ -79,7 +81,7 @@ _FIELDS: Final = SessionRow.__struct_fields__[:-1]  # the usage is in a table of
 class SessionEntry(NamedTuple):
     """A session in its file: its number there, and the values of its row.
 
-    is_hidden: it was deleted, apart from the events that its forks share.
+    is_hidden: it was deleted, apart from the events that its forks share. has_title: the next ask gives none.
     """
 
     session_id: str
@@ -90,6 +92,7 @@ class SessionEntry(NamedTuple):
     parent: str = ""
     base: int = 0
     is_hidden: bool = False
+    has_title: bool = True
 
     @property
     def segment(self) -> Segment:
@@ -125,9 +128,9 @@ class Tables:
         row = self._connection.execute(_SESSION, (session_id,)).fetchone()
         if row is None:
             raise no_session(session_id)
-        number, epoch, head, origin, parent, base, status = row
+        number, epoch, head, origin, parent, base, status, has_title = row
         lineage = (_text(parent), base, _text(status) == HIDDEN)
-        entry = SessionEntry(session_id, number, epoch, head, origin, *lineage)
+        entry = SessionEntry(session_id, number, epoch, head, origin, *lineage, bool(has_title))
         if entry.is_hidden and not hidden:
             raise no_session(session_id)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
@@ -258,7 +261,7 @@ class Tables:
 
     def _title(self, session_id: str, stored: bytes | None) -> str:
         try:
-            if self._cipher is not None:
+            if self._cipher is not None and stored:
                 return self._cipher.open(("title", session_id), stored).decode()
             return str(stored or b"", "utf-8")
         # No digest covers a title: a damaged one must not keep its session from being read.
