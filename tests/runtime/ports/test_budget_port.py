@@ -591,7 +591,7 @@ def test_the_first_call_of_a_fork_is_reserved_and_charged_like_any_other(at: int
 
 
 class WithoutSpending(MemoryLog):
-    """A store of somebody else's, which keeps no spending."""
+    """A foreign store, which keeps no spending."""
 
     @property
     def spending(self) -> None:  # type: ignore[override]  # as in `EventLog`
