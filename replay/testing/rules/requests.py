@@ -131,9 +131,14 @@ class _Agent(msgspec.Struct, eq=False):
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
     declined: dict[tuple[int, int], str] = {}  # the words for the input that a person did not give it
     tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
-    compacted: Compacted | None = None  # since its last request
+    compactions: dict[int, Compacted] = {}  # since its last request
     replies: dict[int, Json] = {}  # the contents that may be summaries
     waited: Waited = msgspec.field(default_factory=Waited)
+
+    @property
+    def compacted(self) -> Compacted | None:
+        """Return the compaction that its wish names: one that has taken effect, perhaps in an earlier ask."""
+        return next((self.compactions[one] for one in self.named if one in self.compactions), None)
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
         """Return the parts of a message, after the changed arguments of its call, or as words."""
@@ -206,9 +211,9 @@ class _Checker:
                 else:
                     agent.counted.replied(body, agent.begin)
             if isinstance(body, Compacted):
-                agent.compacted = body
+                agent.compactions[event.seq] = body
             if isinstance(body, Begin):
-                agent.has_failed, agent.compacted = False, None
+                agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             parts = self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(parts)
@@ -235,6 +240,7 @@ class _Checker:
             return
         is_shorter = agent.compacted is not None
         start = self._check_compacted(seq, agent, request, wish)
+        agent.compactions = {}
         self._check_appending(seq, agent, request, is_shorter=is_shorter)
         if why := why_other_tools(request, self._tools.profile(who)):
             self._broken("tools", seq, f"{who}, turn {wish.turn}: {why}")
@@ -262,7 +268,6 @@ class _Checker:
     def _check_compacted(self, seq: int, agent: _Agent, request: ModelRequest, wish: TurnRequested) -> int:
         """Compare a conversation with the one before its compaction. Return the messages that are not new."""
         before, body = agent.last, agent.compacted
-        agent.compacted = None
         if before is None:
             return 0
         if body is None:
