@@ -18,7 +18,8 @@ sessions: whole sessions as worlds, without the runtime
   several      shared_session; capacity_world and capacity_monitors; budget_world; fork_world and fork_rules
 
 rules: the rules of any log, simulated or recorded
-  their base   base (a rule), facts (the session after each event), ledger (its books), in_force
+  their base   base (a rule), facts (the session after each event), lives (of its agents), in_force,
+               ledger (its books), dearest (the most that a call can cost), conversation_parts
   all of them  invariants (`check_log`), requests (`check_requests`)
   life         ends, stops, latches, beginnings, reports, background, task_waits, programs, changes
   limits       timers, caps, budgets, books, admission
