@@ -117,6 +117,7 @@ def node_json(grown: Tree, node: Node) -> dict[str, object]:
         "kind": node.kind or None,
         "usage": usage_json(node.usage),
         "usage_with_children": usage_json(grown.usage_of(node.address)),
+        "compactions": list(node.compactions),
         "started": utc_or_none(node.started_at),
         "ended": utc_or_none(node.ended_at),
         "children": [node_json(grown, grown.nodes[child]) for child in node.children],

@@ -17,6 +17,7 @@ from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.cli.output import WIDE, padded
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.descriptions import words_of
 from callboard.replay.formats import counted, dollars, duration, tokens
 from callboard.runtime.log.tree import Node, Tree
 
@@ -25,6 +26,9 @@ _MARKS: Final = {"ok": "✓", "failed": "✗", "cancelled": "○", "running": "�
 _ASCII_MARKS: Final = {"ok": "+", "failed": "x", "cancelled": "-", "running": "*"}
 _GUIDES: Final = ("├─ ", "└─ ", "│  ", "   ")
 _ASCII_GUIDES: Final = ("|- ", "`- ", "|  ", "   ")
+_BELOW: Final = str.maketrans("├└─`-✓✗○●+x*", "│" + " " * 11)
+"""The branches before an agent's name -> those of a further line about it."""
+
 _NUMBERS_FROM: Final = 60  # columns from which there is room for all numbers
 _NOTE_FROM: Final = 110  # columns from which there is room for an agent's prompt
 _NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}  # widths
@@ -50,12 +54,24 @@ def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
     names = _names(chosen_nodes, space)
     columns = _Columns.fitting(names, chosen_nodes, space, any(node.usage.micro_usd for _, node in order))
     lines = [columns.heading()]
-    lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, chosen_nodes, strict=True)]
+    for name, (_, node) in zip(names, chosen_nodes, strict=True):
+        lines.append(columns.line(name, node, now_ms))
+        if node.compactions and not space.rows:
+            lines.append(_compaction_line(name, node, space))
     if hidden:
         said = ", ".join(f"{count:,} {status}" for status, count in _by_status(hidden))
         dots = "..." if space.is_ascii else "…"
         lines.append(Text(f"{dots} {len(hidden):,} more: {said}", style="dim"))
     return [*lines, total]
+
+
+def _compaction_line(name: str, node: Node, space: Space) -> Text:
+    """Say where the conversation of an agent became shorter, and how it did so last."""
+    start = name[: name.index(node.address)].translate(_BELOW)
+    *before, last = node.compactions
+    also = f" (and {counted(len(before), 'time')} before, first at {before[0]})" if before else ""
+    said = f"compacted at event {last}{also}: {words_of(node.compactions[last])}"
+    return Text(start + safe_line(said, max(1, min(space.width - 1 - cell_len(start), 200))), style="dim")
 
 
 def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:

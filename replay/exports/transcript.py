@@ -14,12 +14,13 @@ import msgspec
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.addresses import CLIENT, HOST
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell
+from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Told
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
-from callboard.replay.descriptions import title_of
+from callboard.replay.descriptions import title_of, words_of
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.runtime.log.tree import Tree
 
@@ -120,6 +121,10 @@ def _approval(event: Event, body: ApprovalGiven) -> Iterator[str]:
     yield f"\n**{_headed(event)}**: {body.verdict} {_inline(body.note)}\n"
 
 
+def _compaction(event: Event, body: Compacted | SummaryRefused) -> Iterator[str]:
+    yield f"\n**{_headed(event)}**: {_inline(words_of(body))}\n"
+
+
 _TAKES: Final[dict[type, Callable[[Event, Any], Iterator[str]]]] = {
     Ask: _asked,
     AskEnded: _ask_ended,
@@ -129,6 +134,8 @@ _TAKES: Final[dict[type, Callable[[Event, Any], Iterator[str]]]] = {
     DelegationEnded: _delegation_ended,
     Told: _told,
     ApprovalGiven: _approval,
+    Compacted: _compaction,
+    SummaryRefused: _compaction,
 }
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import HOST, child_of, parent_of
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Tell, TellEnded
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -50,6 +51,7 @@ class Node:
     words: the number of a client's texts on their way to it. is_silent: its last reply has no calls.
     need: of its newest turn, which is charged where the use of a call is not known.
     is_recorded: in a fork, it has no answer but those of the session that was forked.
+    compactions: by the seq of its event, each time that its conversation became shorter.
     """
 
     address: str
@@ -73,6 +75,7 @@ class Node:
     description: str = ""
     is_recorded: bool = False
     children: list[str] = field(default_factory=list)
+    compactions: dict[int, Compacted] = field(default_factory=dict)
 
     def does(self, state: str) -> None:
         """Note its activity. An agent that has ended only drains, so its activity is its ending."""
@@ -270,6 +273,10 @@ def _tell_ended(tree: Tree, event: Event, body: TellEnded) -> None:
         tree.nodes[address].words -= 1
 
 
+def _compacted(tree: Tree, event: Event, body: Compacted) -> None:
+    tree._node(event.recipient).compactions[event.seq] = body
+
+
 def _ask_ended(tree: Tree, event: Event, body: AskEnded) -> None:
     node = tree._node(HOST)
     node.ends(body.kind, body.detail, event.at)
@@ -288,6 +295,7 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     ModelReplied: _replied,
     TurnSettled: _settled,
     Delegated: _delegated,
+    Compacted: _compacted,
     Tell: _tell,
     TellEnded: _tell_ended,
     CallTool: _tool,

@@ -1,3 +1,4 @@
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.output import WIDE
@@ -126,3 +127,18 @@ def test_colours_tell_the_outcome() -> None:
     assert "green" in styles[2]
     assert "red" in styles[3]
     assert "yellow" in styles[4]
+
+
+def test_a_line_below_an_agent_says_where_its_conversation_became_shorter() -> None:
+    def compacted(results: int) -> Compacted:
+        return Compacted(upto=9, kept=2, by="clear", results=results, before=8_000, after=3_000)
+
+    shorter = node("host.1", compactions={38: compacted(1), 68: compacted(3)})
+    tree = tree_of(node("host"), shorter, node("host.2"))
+    lines = drawn(tree, Space(160))
+    words = "compacted at event 68 (and 1 time before, first at 38): 3 results cleared"
+    assert lines[3].startswith(f"│    {words} in place of 9 messages")
+    assert sum("compacted" in line for line in lines) == 1
+    assert all(line.cell_len <= 60 for line in tree_lines(tree, Space(60), 4_000)[:-1])
+    assert not any("compacted" in line for line in drawn(tree, Space(160, rows=24)))
+    assert "|    compacted" in drawn(tree, Space(160, is_ascii=True))[3]

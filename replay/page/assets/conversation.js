@@ -20,7 +20,12 @@ export function conversationView(app, agent, { isOnlyNew = false, first = null }
   const all = isOnlyNew ? addedMessages(states, agent, app.seq, session) : whole();
   if (!all.length) return [make("p", { class: "hint" }, isOnlyNew ? "This event is of no request, or its request added nothing." : `${agent} has no conversation: it is a program, or it has not begun.`)];
   const results = resultsOf(all);
-  const turn = (place) => messageOf(app, agent, all[place], results);
+  const compactions = compactionsOf(session, agent);
+  const turn = (place) => {
+    const marks = compactions.filter((seq) => place > 0 && all[place].at > seq && all[place - 1].at <= seq).map((seq) => compactionLine(session, seq));
+    const message = messageOf(app, agent, all[place], results);
+    return marks.length ? make("div", {}, marks, message) : message;
+  };
   const page = first ?? { before: all.length };
   const [from, until, shown] = "after" in page ? messagesAfter(page.after, all.length, turn) : messagesBefore(page.before, turn);
   const more = (place, count, text) => make("button", { class: "more", onclick: (event) => {
@@ -31,6 +36,20 @@ export function conversationView(app, agent, { isOnlyNew = false, first = null }
     ...shown,
     until < all.length && more({ after: until }, all.length - until, "later messages"),
   ];
+}
+
+/** Return the compactions of an agent that its conversation shows: the last summary, and all later ones. */
+function compactionsOf(session, agent) {
+  const all = [];
+  session.kinds.forEach((kind, seq) => {
+    if (kind === "Compacted" && session.recipient(seq) === agent) all.push(seq);
+  });
+  return all.slice(Math.max(0, all.findLastIndex((seq) => session.body(seq).by === "summary")));
+}
+
+/** Return the line that says that the conversation before it became shorter. */
+function compactionLine(session, seq) {
+  return make("p", { class: "hint compacted" }, `Compacted: ${oneLine(summaryOf(session, seq))} `, make("a", { href: session.href(seq) }, `event ${seq}`));
 }
 
 /** Return the messages from a place on that fit on a page: the first, the one behind the last, and their elements. */

@@ -4,13 +4,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.replay.exports.transcript import TEXT_CHARS, transcript
 from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryReader
 from tests.effort import effort
-from tests.golden import golden
+from tests.golden import golden, stored
+from tests.mutants.scenarios_compaction import COMPACTED
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import survey
 
@@ -79,3 +82,17 @@ def test_a_long_text_is_cut_and_says_how_much() -> None:
 def test_any_messages_have_a_transcript(messages: list[AnyMessage]) -> None:
     text = written(Recording.open(MemoryReader(log_of(events_of(messages)))))
     assert text.startswith("# Session s\n")
+
+
+def test_a_compaction_stands_where_it_took_effect() -> None:
+    world = SessionWorld(COMPACTED["summarised"]).run()
+    text = written(Recording.open(MemoryReader(stored(world.log)), "golden"))
+    (first, *_) = world.events(Compacted)
+    line = next(line for line in text.splitlines() if line.startswith("**Compacted"))
+    assert line.startswith(
+        f"**Compacted (event {first.seq})**: summary {first.cause} in place of 9 messages, 1 kept"
+    )
+    before, _, after = text.partition(line)
+    assert f"(event {first.cause})" in before
+    assert f"(event {first.seq - 5})" not in after
+    assert f"(event {first.seq + 3})" in after

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.messages import ReportJudged
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
+from tests.mutants.scenarios_compaction import COMPACTED
 from tests.replay.page.kit import write_page
 from tests.replay.stories import endless_loop
 
@@ -156,3 +159,17 @@ def test_long_json_is_folded_and_coloured_without_elements(tab: Browser) -> None
     tab.run(f"{parts}.querySelector('details').open = true; new Promise((done) => setTimeout(done, 50))")
     assert tab.run(f"{parts}.querySelectorAll('details').length") >= 1
     assert '"n": 49' in tab.run(f"{parts}.textContent")
+
+
+def test_a_line_says_where_a_conversation_became_shorter(tab: Browser, tmp_path: Path) -> None:
+    world = SessionWorld(COMPACTED["summarised"]).run()
+    (*_, last) = world.events(Compacted)
+    tab.open(write_page(Recording.open(MemoryReader(stored(world.log))), tmp_path))
+    tab.run("callboard.read('host')")
+    lines = tab.run("[...document.querySelectorAll('#reading .compacted')].map((one) => one.innerText)")
+    assert len(lines) == 1
+    assert lines[0].startswith(f"Compacted: summary {last.cause} in place of ")
+    assert lines[0].endswith(f"event {last.seq}")
+    before, _, after = shown(tab).partition(lines[0])
+    assert "In short: nothing yet." in before
+    assert "In short: nothing yet." not in after

@@ -6,6 +6,7 @@ import pytest
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed, Tell, TellEnded
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -283,3 +284,12 @@ def test_nothing_is_said_of_an_agent_beyond_its_events() -> None:
     assert numbers == (0,) * 7
     flags = (node.is_background, node.is_silent, node.is_recorded, node.is_over)
     assert (flags, node.tasks, node.usage, node.status) == ((False,) * 4, 0, Usage(), "running")
+
+
+def test_an_agent_keeps_each_compaction_with_its_event() -> None:
+    session = Session()
+    session.begin()
+    body = Compacted(upto=9, kept=2, by="clear", results=1, before=8_000, after=3_000)
+    session.post(HOST, HOST, body)
+    session.post(HOST, HOST, body)
+    assert list(session.tree.nodes[HOST].compactions) == [2, 3]
