@@ -1,4 +1,4 @@
-"""One description of each kind of event: what it means in words, its topic, its weight, and its links.
+"""One description of each kind of event: its meaning in words, its topic, its weight, and its links.
 
 Terminal, page, transcript, charts and search draw from this table and have no words of their own. The place
 of an event among turns and calls is `place_names.call_name`.
@@ -60,7 +60,7 @@ class Description(NamedTuple):
 
 
 def words_of(body: m.AnyMessage) -> str:
-    """Say a message in one line. The text may be long, and hold whatever models and tools wrote."""
+    """Say a message in one line. The text may be long, and hold any text of models and tools."""
     return DESCRIPTIONS[type(body)].words(body)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from callboard.runtime.sanitize import TEXT_LIKE, is_model
+from callboard.runtime.json_kinds import TEXT_LIKE, is_model
 
 _TEXTS: Final = (
     complex, fractions.Fraction, collections.UserString, *TEXT_LIKE,

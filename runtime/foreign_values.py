@@ -29,7 +29,8 @@ from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.foreign_types import ADDRESS, BYTES, LISTS, MISSING, as_text, given_by, own_fields
-from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, TEXT_LIKE, check_json, clean_text, to_json
+from callboard.runtime.json_kinds import TEXT_LIKE
+from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, check_json, clean_text, to_json
 
 _ANY: Final[Any] = object
 PART_BYTES: Final = 16  # charged for each part of a value, so that the time is bounded as its bytes are

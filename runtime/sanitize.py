@@ -14,20 +14,18 @@ U+2400, its picture. Duplicate keys are refused: parsers differ in which of the 
 """
 
 import dataclasses
-import datetime
-import decimal
 import enum
 import json
 import math
 import re
-import uuid
 from collections.abc import Iterable
-from typing import Any, Final, NoReturn, cast
+from typing import Final, NoReturn, cast
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.runtime.json_kinds import TEXT_LIKE, dumped, is_model, unsuitable
 from callboard.runtime.large_values import (
     has_exponents,
     is_deeper,
@@ -49,21 +47,10 @@ def _plain(value: object) -> object:
     if isinstance(value, str):
         return str.__str__(value)
     if is_model(value):
-        return _dumped(value)
+        return dumped(value)
     if isinstance(value, msgspec.Raw):  # from to_builtins
         return _DECODER.decode(_checked(bytes(value), MAX_BYTES, MAX_DEPTH))
     return float(value) if isinstance(value, float) else int(cast(int, value))
-
-
-def is_model(value: object) -> bool:
-    """Return True for an instance of a pydantic model."""
-    return hasattr(type(value), "__pydantic_root_model__")
-
-
-def _dumped(model: object) -> object:
-    # The class's own serializer, so that pydantic is not imported here; mypy does not know it.
-    kind: Any = type(model)
-    return kind.__pydantic_serializer__.to_python(model, mode="json", by_alias=True)
 
 
 _LARGE = "is too large: pass a file's path, or a part of it"
@@ -76,7 +63,6 @@ _LONG = 2**16  # bytes of a list that is read by parts
 _PART = 4_096  # items
 _LISTS = (list, tuple)
 _PLAIN_PARTS = (list, tuple, dict)
-TEXT_LIKE = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -294,7 +280,7 @@ def _weigh_other(value: object, depth: int, budget: int) -> int:
     if isinstance(value, msgspec.Raw):
         return budget - len(bytes(_checked(bytes(value), budget, depth)))
     if is_model(value):
-        return _weigh(_dumped(value), depth, budget)
+        return _weigh(dumped(value), depth, budget)
     fields = ((name, getattr(value, name, msgspec.UNSET)) for name in _field_names(value))
     return _weigh_items((field for field in fields if field[1] is not msgspec.UNSET), depth, budget - 2)
 
@@ -304,18 +290,7 @@ def _field_names(value: object) -> tuple[str, ...]:
         return value.__struct_fields__
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return tuple(field.name for field in dataclasses.fields(value))
-    raise _Refused(_unsuitable(value))
-
-
-def _unsuitable(value: object) -> str:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return "is bytes, and JSON has only text: decode it, or encode it as base64"
-    if isinstance(value, set | frozenset):
-        return "is a set, whose order is chance: write sorted(...)"
-    return (
-        f"is a {type(value).__name__:.80}, which is not JSON: pass text, a number, a bool, None, a list, "
-        "a dict with text keys, a dataclass, a msgspec Struct or a pydantic model"
-    )
+    raise _Refused(unsuitable(value))
 
 
 def _encoded(value: object) -> bytes:

@@ -44,7 +44,7 @@ ONLY_IN = {
     "time": {"runtime/clock.py", "runtime/shell/guard.py", "replay/testing/statistics.py"},
     "random": {"replay/testing/", "runtime/programs/run.py", "runtime/programs/context.py"},
     "secrets": {"runtime/clock.py"},
-    "uuid": {"runtime/sanitize.py"},
+    "uuid": {"runtime/json_kinds.py"},
 }
 """Modules that only these files and folders of actors/, runtime/ and replay/ may import.
 

@@ -213,7 +213,7 @@ def _block(compaction: Compaction) -> Json:
 
 
 def _cut_of(state: AgentState, pending: Pending) -> int:
-    """Return the place before which the messages are summarised, 0 if there is none."""
+    """Return the place before which the messages are summarised; 0 for no such place."""
     compaction = compaction_of(state)
     spec = compaction.rules.model or state.model
     starts = [*turn_starts(state.history)]

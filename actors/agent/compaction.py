@@ -69,7 +69,7 @@ class Compaction(msgspec.Struct, frozen=True, gc=False):
     """An agent's part of compaction.
 
     rules: of its profile.
-    prompt: the place of the message with the prompt of the running ask, -1 if there is none.
+    prompt: the place of the message with the prompt of the running ask; -1 if no message holds it.
     sizes: the fewest tokens of a message by its place, as the counts of the service tell them.
     counted: the last of these counts, 0 for none. counter: the model that counted. is_counted: False if the
         bound on the input is made of bytes only.

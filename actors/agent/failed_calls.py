@@ -57,7 +57,7 @@ def take_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> De
 def again_after(
     state: AgentState, reply: ModelReplied, settled: Settled
 ) -> tuple[AgentState, Decision | None, ModelFailure]:
-    """Return the next attempt after a call without an answer, None if there is none, with the failure."""
+    """Return the next attempt after a call without an answer, or None, and the failure."""
     if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
         return state, ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0), _CUT_OFF
     failure = _failure_of(state, reply)

@@ -39,8 +39,6 @@ from callboard.actors.protocol.media import NO_MEDIA, media_in, together
 from callboard.actors.protocol.port_messages import ModelReplied
 
 _THOUGHTS: Final = b"thinking"
-_NO_MESSAGES: Final[IntMap[Json]] = IntMap()
-_NO_SIZES: Final[IntMap[int]] = IntMap()
 _STRING: Final = msgspec.json.Decoder(str)
 
 
@@ -189,8 +187,9 @@ def with_summary(
     is_prompt_folded = has_prompt and 0 <= compaction.prompt < cut
     prompt_blocks = _kept_of_prompt(state, compaction) if is_prompt_folded else ()
     first = user_message((*prompt_blocks, summary_block(text)))
-    history = _NO_MESSAGES.append(first)
-    origins, sizes, prompt, maker = NO_ORIGINS, _NO_SIZES, -1, maker_of(state.origins)
+    messages, sizes = IntMap[Json](), IntMap[int]()
+    history = messages.append(first)
+    origins, prompt, maker = NO_ORIGINS, -1, maker_of(state.origins)
     for place, said in tail:
         if is_by("assistant", said) and (made := maker(place)) is not None:
             origins = with_reply(origins, history.size, made)

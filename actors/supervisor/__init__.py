@@ -23,7 +23,7 @@ the last agent has drained.
   Turns and budgets
     turns                            requests, grants and settlements
     line                             all that waits, for a slot, a budget or a child's place, and its order
-    timers                           what is due when one fires
+    timers                           the reaction when one fires
     budgets, reserve, reserving      what a scope has left, and what an agent keeps of it for itself
     latching                         refusals that end a program
 

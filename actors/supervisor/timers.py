@@ -1,4 +1,4 @@
-"""Timers, from the supervisor's side: what is due when one fires.
+"""Timers, from the supervisor's side: the reaction when one fires.
 
     turn       the back-off of an agent is over: its request joins the line, or is granted
     deadline   its agent and all below it end; with the host the ask

@@ -1,7 +1,7 @@
 """The data of a page, as lines of text. `assets/data.js` reads them.
 
     {...}              the body of the next event, as the log has it
-    >... or !...       what it means in words; with `!` it tells of a failure
+    >... or !...       its meaning in words; with `!` it tells of a failure
     [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
                        paths; written as soon as it is known, so in the order of each agent's events
     <n                 the first n bodies and words are those of the session beside this one

@@ -11,18 +11,19 @@ Public as `callboard.testing`. Each module opens with its rules; this is their o
   Hypothesis  strategies (agents, limits, replies, sessions), machine (an interactive session)
 
 sessions: whole sessions as worlds, without the runtime
-  one session  scenario (what it is made of), scripted_replies, ports, board (its core), scripted_session,
+  one session  scenario (its parts), scripted_replies, ports, board (its core), scripted_session,
                world (its moves), names and captions (of moves), digest (equal ends), memory (shared results)
   faults       faults (how often each may occur), injection (as moves), resumes (a crash after every event)
   rules        monitors (all of them), call_rules, conserved (sums in the books)
   several      shared_session; capacity_world and capacity_monitors; budget_world; fork_world and fork_rules
 
 rules: the rules of any log, simulated or recorded
-  their base   base (a rule), facts (the session after each event), ledger (its books), in_force
+  their base   base (a rule), facts (the session after each event), lives (of its agents), in_force,
+               ledger (its books), dearest (the most that a call can cost), conversation_parts
   all of them  invariants (`check_log`), requests (`check_requests`)
   life         ends, stops, latches, beginnings, reports, background, task_waits, programs, changes
   limits       timers, caps, budgets, books, admission
-  what is due  approvals, permissions, isolation, model_choice, repeated_requests, tool_results
+  duties       approvals, permissions, isolation, model_choice, repeated_requests, tool_results
 
 input_rules: the requests that a model's service refuses, by dialect; problems (`request_problem`)
 stores: the contract of a store (`StoreContract`) and its cases: writing, reading, catalog, forks; events

@@ -10,7 +10,7 @@ effect, an approval and limits, and may run in a process that never had the clos
 Rules
   - What the framework makes of chance or of the clock is taken from the run: its run id and its clock.
   - Failed, interrupted and refused calls are told to the model as failed tools, and the run goes on.
-  - A refusal for want of budget or of turns latches: the program ends so, whatever the framework makes of it.
+  - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
 """
 
 import contextlib

@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
     status: `ok`, `error`, `interrupted`, `denied`, `cancelled`, or the kind of a delegation's end.
     content: in the form for models; of a report its JSON, as text. ends: the kind of the end that the program
     cannot avert from here on, so that the step is its last one; empty for none.
-    value, reply: of a question with a whole request: the blocks of the reply, and what is told of it.
+    value, reply: of a question with a whole request: the blocks of the reply, and the facts about it.
     """
 
     tool_use_id: str

@@ -84,7 +84,7 @@ def test_code_that_does_something_else_is_found_and_explained(callboard: Callboa
     for words in (
         "diverged at seq 4",
         "body.attempt",
-        "expected (this code): null",
+        "expected (this code): (absent)",
         "actual (the log) : 7",
     ):
         assert words in done.stdout

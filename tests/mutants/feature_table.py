@@ -212,6 +212,18 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["routes"],
         ["Analysis of questions", "Routes", "Merged findings"],
     ),
+    "compaction": Feature(
+        [
+            "compaction: cleared",
+            "compaction: summarised",
+            "compaction: bad-summaries",
+            "compaction: refused",
+            "compaction: within-a-budget",
+            "compaction: stopped",
+        ],
+        ["compactions", "compacted", "summary-request", "append-only", "later-needs"],
+        ["Summaries", "Cleared results", "Room for a summary"],
+    ),
     "silence": Feature(
         ["endings: silent", "endings: silent_with_tasks", "endings: curious"],
         ["empty-answers", "question-limit", "latched"],

@@ -83,7 +83,7 @@ _TYPES: Final = frozenset({"TypeAlias", "Literal", "TypeVar", "NewType", "cast"}
 
 
 class Change(NamedTuple):
-    """One way to change a place. node: what is replaced. text: the source in its place."""
+    """One way to change a place. node: the replaced one. text: the source in its place."""
 
     node: ast.expr | ast.stmt
     text: str

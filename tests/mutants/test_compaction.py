@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
-from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.findings import lines
@@ -44,3 +44,24 @@ def test_the_sessions_clear_summarise_and_are_refused() -> None:
     assert {one.by for one in bodies if isinstance(one, Compacted)} == {"clear", "summary"}
     assert any(isinstance(one, SummaryRefused) for one in bodies)
     assert any(isinstance(one, TurnRequested) and one.purpose and one.model for one in bodies)
+
+
+def test_a_compaction_stays_although_the_turn_after_it_was_not_granted() -> None:
+    world = SessionWorld(COMPACTED["stopped"])
+    while not any(isinstance(one.body, TurnRequested) and one.body.purpose for one in world.log):
+        world.make(next(one for one in world.moves() if one.kind != "fault"))
+    world.make(next(one for one in world.moves() if one.strand.startswith("fault cancel")))
+    while not any(isinstance(one.body, Compacted) for one in world.log):
+        _make(world, "inbox supervisor", "model ")
+        _make(world, "inbox host")
+    _make(world, "inbox host")  # it is heard before the supervisor hears that the ask is cancelled
+    assert not breaches_of(world.run())
+    (compacted, *_), (again, *_) = world.events(Compacted), world.events(Begin)[1:]
+    wishes = [one for one in world.events(TurnRequested) if compacted.seq in getattr(one.body, "new", ())]
+    assert [one.seq < again.seq for one in wishes] == [True, False]
+
+
+def _make(world: SessionWorld, *strands: str) -> None:
+    """Make the first move of each of these strands."""
+    for strand in strands:
+        world.make(next(one for one in world.moves() if one.strand.startswith(strand)))

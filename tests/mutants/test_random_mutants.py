@@ -231,7 +231,14 @@ def test_the_copies_hold_what_the_tests_need() -> None:
         # The others are of `session_files.py` and its like.
         (
             "runtime/sessions/session.py",
-            ["session", "session_edges", "session_misbehaviour", "session_moments"],
+            [
+                "session",
+                "session_edges",
+                "session_files",
+                "session_memory",
+                "session_misbehaviour",
+                "session_moments",
+            ],
         ),
         ("runtime/sessions/session_types.py", ["session_types", "session_types_live"]),
         ("runtime/sessions/port_protocol.py", []),

@@ -18,7 +18,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Req
 from callboard.actors.protocol.value_types import INPUT_ROUNDS_MAX, InputAsked, InputGiven
 from callboard.actors.session.permissions import EXPIRED
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call
+from callboard.replay.testing.rules.lives import Call
 
 LATE_MS: Final = 1_000
 """The time between the moment at which a port takes an answer and the time of its event."""

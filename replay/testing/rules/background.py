@@ -21,7 +21,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call
+from callboard.replay.testing.rules.lives import Call
 
 
 class OneTellEnd(Invariant):

@@ -24,8 +24,9 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls, in_words
 from callboard.actors.protocol.value_types import CallMetadata, Response
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
 from callboard.replay.testing.rules.in_force import profile_of
+from callboard.replay.testing.rules.lives import Life
 
 _ROOMS_HOLD_SINCE: Final = 2
 _Input: TypeAlias = tuple[bytes, bytes, str]

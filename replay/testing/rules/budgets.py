@@ -32,8 +32,9 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, of_kind
+from callboard.replay.testing.rules.facts import of_kind
 from callboard.replay.testing.rules.ledger import total
+from callboard.replay.testing.rules.lives import Call
 
 
 class Budgets(Invariant):

@@ -32,9 +32,10 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
 from callboard.replay.testing.rules.in_force import models_permitted, permitted, profile_of
 from callboard.replay.testing.rules.latches import is_own_end
+from callboard.replay.testing.rules.lives import Life
 
 
 class Depth(Invariant):

@@ -25,7 +25,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ContextMade, SchemaChecked, ToolReturned
 from callboard.actors.protocol.profiles import Profile
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.lives import Call, Life
 
 _Definitions: TypeAlias = tuple[Profile | None, ...]
 

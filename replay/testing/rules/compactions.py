@@ -67,7 +67,7 @@ class Compactions(Invariant):
             talk.turns += body.attempt == 1
 
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
-        """Record the answer that may be a summary, and compare its count with what was asked for."""
+        """Record the answer that may be a summary, and compare its count with the count asked for."""
         talk, life = self._talks.get(event.recipient), self.facts.lives.get(event.recipient)
         wish, usage = (None if talk is None else talk.wish), body.usage
         is_meant = life is not None and life.profile.compact is not None

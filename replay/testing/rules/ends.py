@@ -27,7 +27,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, of_kind
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.lives import Call
 
 
 class Order(Invariant):

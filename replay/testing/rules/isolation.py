@@ -20,8 +20,8 @@ from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life
-from callboard.replay.testing.rules.requests import PARTS_OF
+from callboard.replay.testing.rules.conversation_parts import PARTS_OF
+from callboard.replay.testing.rules.lives import Life
 
 OWN_SCOPE: Final = frozenset({"tokens", "cost_usd", "deadline_s"})
 """Limits that a parent's scope enforces on its children, so a child's own limit may be wider."""

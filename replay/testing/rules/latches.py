@@ -30,7 +30,8 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import bound
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.lives import Call, Life
 from callboard.replay.testing.rules.timers import purpose_of
 
 _SINCE_RULES = 2

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
@@ -21,7 +21,7 @@ from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.limits import Limits, fill, micro, micro_usd, narrow
+from callboard.actors.protocol.limits import Limits, fill, micro, narrow
 from callboard.actors.protocol.messages import (
     Begin,
     Delegate,
@@ -39,10 +39,12 @@ from callboard.actors.protocol.port_messages import (
     RequestBudget,
     RequestCapacity,
 )
-from callboard.actors.protocol.profiles import ModelSpec, Prices
-from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, bound, plus
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.rules.facts import Call, Facts
+from callboard.replay.testing.rules.dearest import dearest_input_price, dearest_need
+from callboard.replay.testing.rules.facts import Facts
+from callboard.replay.testing.rules.lives import Call
 
 NO_MODEL = ModelSpec("")
 
@@ -192,7 +194,7 @@ class Ledger(msgspec.Struct, eq=False):
         for item, *place in [item for item in scope.items if item[0] != "end"]:
             scope.free(item, (place[0], place[1]))
         if self.background[who]:
-            scope.keep("turn", NEXT, _dearest(body.need.tokens, self.facts.lives[who].begin.model))
+            scope.keep("turn", NEXT, dearest_need(body.need.tokens, self.facts.lives[who].begin.model))
         if body.summary != NOTHING and self._is_bounded(who):
             held = self.held(who, total(body.need, body.summary))
             if all(above.may_hold(kept) for above, kept in held):
@@ -375,27 +377,6 @@ def _charge(need: Need, usage: Usage | None) -> Usage:
         return ZERO
     unknown = Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, unknown_calls=1)
     return replace(usage or unknown, calls=1)
-
-
-def _dearest(known: int, model: ModelSpec) -> Need:
-    """Return the most that a call with so much input can use, with any of these models."""
-    tokens, costs = [], [0]
-    for one in model.all_specs:
-        tokens.append(known + one.max_tokens)
-        if one.prices is not None:
-            # Any tier may be reached by then, and a tier without a beginning is one that every call reaches.
-            flat = [replace(one.prices, tiers=())]
-            flat += [Prices(*astuple(tier)[:4]) for tier in one.prices.tiers]
-            costs += [bound(known, one.max_tokens, prices).micro_usd for prices in flat]
-    return Need(max(tokens), max(costs))
-
-
-def dearest_input_price(model: ModelSpec) -> int:
-    """Return the highest price of input of any of these models, in micro-dollars for a million tokens."""
-    known = [one.prices for one in model.all_specs if one.prices is not None]
-    rates = [one for prices in known for one in (prices, *prices.tiers)]
-    kinds = [(one.input_usd, one.cache_read_usd, one.cache_write_usd) for one in rates]
-    return max((micro_usd(price) for three in kinds for price in three), default=0)
 
 
 def _least(*bounds: int | None) -> int | None:

@@ -32,7 +32,8 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.lives import Call, Life
 
 
 class _OfPrograms(Invariant):

@@ -18,8 +18,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CUT_OFF, CallTool, ModelReplied
 from callboard.actors.protocol.repair_levels import LEVEL_MAX
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life
 from callboard.replay.testing.rules.latches import is_own_end
+from callboard.replay.testing.rules.lives import Life
 
 _SINCE_RULES = 2
 _OTHER_ENDS = ("refusal", "model_context_window_exceeded")

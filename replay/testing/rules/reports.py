@@ -11,7 +11,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage, Begin, DelegationEnded, ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life
+from callboard.replay.testing.rules.lives import Call, Life
 
 
 class Checked(Invariant):

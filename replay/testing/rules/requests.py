@@ -5,8 +5,8 @@ Every rule here is one of `check_requests`.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
-from typing import Any, Final, TypeAlias
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from typing import Final
 
 import msgspec
 
@@ -23,22 +23,17 @@ from callboard.actors.protocol.messages import (
     DeciderFailed,
     Delegated,
     DelegationEnded,
-    ReportJudged,
     Stopped,
-    Told,
     ToolsGiven,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
-from callboard.actors.protocol.refusals import NOT_CALLED
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.beginnings import (
     SYSTEM_RULES,
-    context_in_message,
-    handed_messages,
     why_other_makers,
     why_other_system,
     why_small_need,
@@ -51,6 +46,7 @@ from callboard.replay.testing.rules.compactions import (
     why_other_summary,
     why_too_short,
 )
+from callboard.replay.testing.rules.conversation_parts import PARTS_OF, Part, is_phrase, parts_in
 from callboard.replay.testing.rules.in_force import (
     ToolsInForce,
     changes_tools,
@@ -75,26 +71,6 @@ REQUEST_RULES: Final = {
     **COMPACTION_RULES,
     **WHOLE_RULES,
 }
-
-Part: TypeAlias = tuple[str, bytes]
-"""The role of a message, and a text, a result or another block in it."""
-
-_PHRASES: Final = (prompts.CANCELLED, prompts.GIVEN_UP, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (
-    prompts.NOT_DELEGATED,
-    prompts.WRONG_NAMES,
-    prompts.UNUSABLE_QUESTION,
-    prompts.UNUSABLE_REQUEST,
-    prompts.NO_QUESTIONS_LEFT,
-    prompts.UNREAD_ARGUMENTS,
-    "There is no tool named ",
-    "Not run: one reply may make ",
-    "No background task '",
-    NOT_CALLED,
-    prompts.UNUSABLE_TASK_WAIT,
-    prompts.UNUSABLE_TASK_CANCEL,
-)
-"""The texts of callboard itself, whole or by their beginning."""
 
 
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
@@ -155,9 +131,14 @@ class _Agent(msgspec.Struct, eq=False):
     changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
     declined: dict[tuple[int, int], str] = {}  # the words for the input that a person did not give it
     tasks: set[tuple[int, int]] = set()  # the calls whose delegations run in the background
-    compacted: Compacted | None = None  # since its last request
+    compactions: dict[int, Compacted] = {}  # since its last request
     replies: dict[int, Json] = {}  # the contents that may be summaries
     waited: Waited = msgspec.field(default_factory=Waited)
+
+    @property
+    def compacted(self) -> Compacted | None:
+        """Return the compaction that its wish names: one that has taken effect, perhaps in an earlier ask."""
+        return next((self.compactions[one] for one in self.named if one in self.compactions), None)
 
     def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
         """Return the parts of a message, after the changed arguments of its call, or as words."""
@@ -230,9 +211,9 @@ class _Checker:
                 else:
                     agent.counted.replied(body, agent.begin)
             if isinstance(body, Compacted):
-                agent.compacted = body
+                agent.compactions[event.seq] = body
             if isinstance(body, Begin):
-                agent.has_failed, agent.compacted = False, None
+                agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             parts = self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(parts)
@@ -259,6 +240,7 @@ class _Checker:
             return
         is_shorter = agent.compacted is not None
         start = self._check_compacted(seq, agent, request, wish)
+        agent.compactions = {}
         self._check_appending(seq, agent, request, is_shorter=is_shorter)
         if why := why_other_tools(request, self._tools.profile(who)):
             self._broken("tools", seq, f"{who}, turn {wish.turn}: {why}")
@@ -286,7 +268,6 @@ class _Checker:
     def _check_compacted(self, seq: int, agent: _Agent, request: ModelRequest, wish: TurnRequested) -> int:
         """Compare a conversation with the one before its compaction. Return the messages that are not new."""
         before, body = agent.last, agent.compacted
-        agent.compacted = None
         if before is None:
             return 0
         if body is None:
@@ -335,10 +316,10 @@ class _Checker:
         self._check_setters(seq, agent, request, named)
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
         for index, message in enumerate(not_about_tools(request)[start:], start):
-            for part in _parts_in(message):
+            for part in parts_in(message):
                 if expected and expected[0][1] == part:
                     expected.popleft()
-                elif _is_phrase(part) or agent.waited.allows(part[1]):
+                elif is_phrase(part) or agent.waited.allows(part[1]):
                     continue
                 elif part not in agent.known:
                     self._broken("provenance", seq, f"message {index} of {who} came in no message to it")
@@ -392,65 +373,3 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
         if owed and message["role"] != "assistant":
             return [], "a user calls a tool"
     return owed, ""
-
-
-# --- the parts of a conversation ----------------------------------------------------
-
-PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
-    Begin: lambda body: [
-        *(part for said in handed_messages(body) for part in _parts_in(said)),
-        *(
-            ("user", part)
-            for given in (context_in_message(body), body.prompt)
-            if given != NULL
-            for part in _split(bytes(given))
-        ),
-    ],
-    ModelReplied: lambda body: [("assistant", bytes(body.content))],
-    ToolReturned: lambda body: [("user", bytes(body.output))],
-    ToolsGiven: lambda body: [],  # compared by the rule of tools
-    Compacted: lambda body: [],  # compared by the rule of compactions
-    ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
-    Delegated: lambda body: [("user", encode(prompts.started(body.address)))],
-    Told: lambda body: [("user", encode(prompts.told(body.text)))],
-    DelegationEnded: lambda body: [("user", encode(prompts.delegation_result(body)[0]))],
-    ReportJudged: lambda body: [("user", encode(prompts.judged_result(body)[0]))],
-}
-"""Kind of message -> the parts that it may add to its recipient's conversation."""
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: msgspec.Raw
-
-
-class _Block(msgspec.Struct):
-    type: str
-    text: msgspec.Raw = NULL
-    content: msgspec.Raw = NULL
-
-
-def _parts_in(message: bytes) -> list[Part]:
-    """Return the parts of a message; the content of a reply is one part."""
-    read = msgspec.json.decode(message, type=_Message)
-    content = bytes(read.content)
-    return [(read.role, part) for part in ([content] if read.role == "assistant" else _split(content))]
-
-
-def _split(content: bytes) -> list[bytes]:
-    """Return the texts and results in a user's content; other blocks whole."""
-    if not content.startswith(b"["):
-        return [content]
-    raws = msgspec.json.decode(content, type=list[msgspec.Raw])
-    blocks = [(raw, msgspec.json.decode(raw, type=_Block)) for raw in raws]
-    parts = {"tool_result": "content", "text": "text"}
-    return [bytes(getattr(block, parts[block.type]) if block.type in parts else raw) for raw, block in blocks]
-
-
-def _is_phrase(part: Part) -> bool:
-    """Return whether callboard itself says this to a model."""
-    try:
-        text = msgspec.json.decode(part[1], type=str)
-    except msgspec.DecodeError:
-        return False
-    return part[0] == "user" and (text in _PHRASES or text.startswith(_OPENINGS))

@@ -32,7 +32,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call
+from callboard.replay.testing.rules.lives import Call
 
 
 class OneStop(Invariant):

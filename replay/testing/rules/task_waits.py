@@ -39,7 +39,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.prompts import TASK, TASK_CANCEL, TASK_WAIT
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Life, of_kind
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.lives import Life
 
 FOLLOWED: Final = frozenset({TASK, TASK_WAIT, TASK_CANCEL})
 """The tools of the calls that this rule follows."""

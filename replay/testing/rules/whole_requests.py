@@ -130,8 +130,7 @@ class WholeRequests:
         return f"its need lacks {missing:,} tokens" if missing > 0 and not wish.is_unbounded else ""
 
     def _step(self, who: str, reply: ModelReplied) -> None:
-        blocks = msgspec.json.decode(reply.content)
-        asks = [block for block in blocks if block["type"] == "tool_use"]
+        asks = _calls_in(reply)
         found = {}
         for place, block in enumerate(asks):
             if block["name"] == ASK_MODEL and (request := self._read(who, block["input"])) is not None:
@@ -163,3 +162,11 @@ class WholeRequests:
             head["system"] = [{"type": "text", "text": system}] if isinstance(system, str) else system
             head["tools"] = head["tools"] or []
         return {"messages": messages, **head, "max_tokens": asked.get("max_tokens") or 0}
+
+
+def _calls_in(step: ModelReplied) -> list[dict[str, Any]]:
+    """Return the calls of a step; none of one that is not made of blocks, whose agent fails."""
+    blocks = msgspec.json.decode(step.content)
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        return []
+    return [block for block in blocks if block.get("type") == "tool_use"]

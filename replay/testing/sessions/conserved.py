@@ -23,7 +23,7 @@ from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.reserve import NO_RESERVE
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
-from callboard.replay.testing.rules.ledger import dearest_input_price
+from callboard.replay.testing.rules.dearest import dearest_input_price
 from callboard.replay.testing.sessions.world import SessionWorld
 
 STATES_MAX: Final = 50_000

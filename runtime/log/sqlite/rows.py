@@ -326,7 +326,7 @@ class Rows:
             self._begin()
 
     def _ids(self) -> bytes | None:
-        """Return the ids of all rows, or None if each follows the one before."""
+        """Return the ids of all rows, or nothing if each follows the one before."""
         ends = [first + count for first, count in self._runs]
         if ends[:-1] == [first for first, _ in self._runs[1:]]:
             return None

@@ -1,7 +1,7 @@
 """The bodies of requests as bytes: the part of a conversation that was sent before goes out unchanged.
 
 The layer writes the new messages of a conversation only, and in its own spelling: empty reasoning, other
-arguments of calls than the model wrote, and a message of a user before a reply. `split` mends that.
+arguments of calls than the model wrote, and a message of a user before a reply. `split` fixes that.
 
 The conversations that were sent, as bytes: a message is converted once, although every request holds it.
 

@@ -1,4 +1,4 @@
-"""Sessions as Python files: what stands in them is data, whatever text the session holds."""
+"""Sessions as Python files: their contents are data, for any text of the session."""
 
 import ast
 import asyncio

@@ -197,6 +197,6 @@ def test_of_a_session_the_steps_of_another_agent_are_not_shown() -> None:
     rule = always("Nothing is booked.", lambda world: all(one.tool != "book" for one in world.effects))
     report = explore_session(host, policy, monitors=[rule], check=False)
     text = "\n".join(report.lines(160))
-    assert 'book place="here"' in text
-    assert "look place" not in text
+    assert 'book {"place":"here"}' in text
+    assert 'look {"place' not in text
     assert "Begin other" not in text

@@ -144,7 +144,7 @@ def test_toolsets_whose_functions_are_not_known_are_refused_by_name(where: str) 
 
 def test_images_of_a_prompt_and_a_changed_reply_go_to_the_model() -> None:
     def blur(messages: list[Any]) -> list[Any]:
-        """Rewrite what was said, as a history processor may."""
+        """Rewrite the conversation, as a history processor may."""
         return [
             dataclasses.replace(one, parts=[TextPart("blurred"), *one.parts[1:]])
             if isinstance(one, ModelResponse)

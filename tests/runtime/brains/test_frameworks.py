@@ -1,4 +1,4 @@
-"""The functions that make brains: what they want to be installed, and what they take."""
+"""The functions that make brains: the packages that they need, and the objects that they take."""
 
 import importlib
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""An agent of Pydantic AI as a brain: granted, recorded, resumed, and what it refuses."""
+"""An agent of Pydantic AI as a brain: granted, recorded, resumed, and its refusals."""
 
 import asyncio
 import contextlib
@@ -289,7 +289,7 @@ def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() ->
 
     @agent.tool_plain
     async def ask() -> str:
-        """Ask a model that nobody sees."""
+        """Ask a model that the runtime does not see."""
         return str((await inner.run("x")).output)
 
     outcome = run(

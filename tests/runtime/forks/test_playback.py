@@ -1,4 +1,4 @@
-"""The playback of a live fork, between a board and ports that the test holds: what is done, and when.
+"""The playback of a live fork, between a board and ports that the test holds: the acts, and their times.
 
 Nothing here waits for real time: the clock of the fork is a number, and its alarms are fired by hand.
 """

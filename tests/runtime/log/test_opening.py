@@ -144,7 +144,7 @@ def write_some_in(log: MemoryLog) -> None:
 
 
 class Told:
-    """A log that notes what it is asked, and purges in several pieces. pieces: that are left."""
+    """A log that notes its calls, and purges in several pieces. pieces: that are left."""
 
     def __init__(self, pieces: int = 3) -> None:
         self.pieces, self.asked = pieces, list[Any]()

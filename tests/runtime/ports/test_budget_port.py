@@ -614,7 +614,7 @@ def test_a_call_in_flight_at_the_base_of_a_fork_is_charged_to_the_fork_and_to_no
 
 
 class WithoutSpending(MemoryLog):
-    """A store of somebody else's, which keeps no spending."""
+    """A foreign store, which keeps no spending."""
 
     @property
     def spending(self) -> None:  # type: ignore[override]  # as in `EventLog`

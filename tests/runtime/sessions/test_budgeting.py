@@ -85,7 +85,7 @@ def recorded(*posts: tuple[str, str, AnyMessage], **fields: Any) -> RecordedSess
 
 
 class Store:
-    """Spending of one scope, with two open reservations. given: what was handed over."""
+    """Spending of one scope, with two open reservations. given: the reservations that were handed over."""
 
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []

@@ -52,7 +52,7 @@ def test_a_function_that_returns_no_memory_is_refused() -> None:
 
 
 def recalls(text: str) -> ScriptedModel:
-    """Return a model that recalls the memory, keeps a text, and says what it has recalled."""
+    """Return a model that recalls the memory, keeps a text, and repeats the recalled one."""
 
     def policy(request: ModelRequest) -> Reply | Call:
         said = request.conversation[-1]["content"]

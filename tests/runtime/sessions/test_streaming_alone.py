@@ -1,4 +1,4 @@
-"""The readers of a stream whose board only records: where the past ends, and what is held for whom."""
+"""The readers of a stream whose board only records: the end of the past, and the items that wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,7 +33,7 @@ def failed(seq: int, cause: int) -> Event:
 
 
 class Board:
-    """A board and a log of some events. done: what was asked of it."""
+    """A board and a log of some events. done: the calls that it got."""
 
     def __init__(self, *events: Event) -> None:
         self.events = list(events)

@@ -2,7 +2,7 @@
 
 - A model of a test goes round its answers for all runs: https://github.com/langchain-ai/langgraph/pull/7930
 - Names that are used once are kept for all runs: https://github.com/HypothesisWorks/hypothesis/issues/3690
-- Code that keeps values outside of what is recorded does something else after a restart.
+- Code that keeps values outside of the recording does something else after a restart.
 - A coroutine is never awaited: https://github.com/pytest-dev/pytest-asyncio/issues/67
 - A task that a test leaves behind fails unseen: https://github.com/pytest-dev/pytest-asyncio/issues/205
 """

@@ -132,8 +132,8 @@ def test_a_simulation_is_saved_as_a_recording_that_every_tool_opens(tmp_path: Pa
 def test_a_simulation_shows_itself_as_a_chart() -> None:
     text = str(simulate(HOST, policy))
     assert "supervisor" in text
-    assert "Delegate to counter: count" in text
-    assert 'tool save text="x"' in text
+    assert "Delegate to counter: coun" in text
+    assert 'tool save {"text":"x"}' in text
 
 
 def test_scripts_models_and_agents_with_models_of_their_own_work_alike() -> None:

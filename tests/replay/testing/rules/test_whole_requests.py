@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Delegate, Finished
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.testing.rules.requests import check_requests, requests_of
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.sessions.world import Worlds
@@ -75,3 +76,13 @@ def test_another_request_or_a_smaller_bound_is_found() -> None:
         found = {one.name for one in check_requests(log, requests)}
         assert ("whole-bounds" if name == "max" else "whole-request") in found
         requests = requests_of(log)
+
+
+def test_a_step_that_is_not_made_of_blocks_asks_nothing() -> None:
+    def garbage(body: Any) -> Any:
+        is_step = isinstance(body, ModelReplied) and b"ask_model" in bytes(body.content)
+        return replace(body, content=raw({"no": "list of blocks"})) if is_step else body
+
+    log = recorded()
+    asked = {one.detail for one in check_requests(changed(log, garbage), {}) if one.name == "whole-asked"}
+    assert asked == set()
