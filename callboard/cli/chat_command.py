@@ -16,8 +16,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import FAILED
-from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options
+from callboard.cli.foreground import Setting, interrupts, setting_options
 from callboard.cli.live import LiveTree, background, diverted
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import agent_argument, json_option, log_flag, model_option

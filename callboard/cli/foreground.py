@@ -6,7 +6,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,8 @@ import click
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
-from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
+from callboard.actors.session.budget_limits import Budget
+from callboard.cli.amounts import parse_budgets
 from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
 from callboard.cli.live import diverted, watching
@@ -38,12 +39,14 @@ from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.session import Session
 
-_FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Setting(NamedTuple):
-    """The options of every command that asks. limits: as they were typed. servers: files of MCP servers."""
+    """The options of every command that asks.
+
+    limits: as they were typed. servers: files of MCP servers. budgets: above sessions, by pattern.
+    """
 
     limits: tuple[str, ...]
     approver: Approver
@@ -51,6 +54,7 @@ class Setting(NamedTuple):
     log: str
     files: Files | None = None
     servers: tuple[str, ...] = ()
+    budgets: Mapping[str, Budget] | None = None
 
     def equipped(self, agent: Agent) -> Agent:
         """Return an agent with the tools of the servers of `--mcp` files. Raises Failure, InvalidAgent."""
@@ -61,11 +65,13 @@ class Setting(NamedTuple):
         """Make the runtime. model: for agents without one."""
         refs = [SecretRef(name) for name in self.secrets]
         log = keyed_log(self.log)
-        return Runtime(log, model=model, approve=self.approver, secrets=refs, files=self.files)
+        return Runtime(
+            log, model=model, approve=self.approver, secrets=refs, files=self.files, budgets=self.budgets
+        )
 
 
 def setting_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--limit`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`, which make one `setting`."""
+    """Add `--limit`, `--budget`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`: one `setting`."""
 
     @functools.wraps(function)
     def call(
@@ -75,12 +81,15 @@ def setting_options(function: Callable[..., int]) -> Callable[..., int]:
         log: str,
         files: Files | None,
         servers: tuple[str, ...],
+        budgets: tuple[str, ...],
         **others: Any,
     ) -> int:
-        setting = Setting(limits, Approver(approve), secrets, log, files, servers)
+        above = parse_budgets(budgets)
+        setting = Setting(limits, Approver(approve), secrets, log, files, servers, above)
         return function(setting=setting, **others)
 
-    for add in (log_option, _servers_option, _secret_option, _approve_option, _limit_option):
+    options = (_servers_option, _secret_option, _approve_option, _budget_option, _limit_option)
+    for add in (log_option, *options):
         call = add(call)
     return files_options(call)
 
@@ -91,6 +100,14 @@ _limit_option = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     help="Limit the session: tokens=200k, cost_usd=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
+)
+_budget_option = click.option(
+    "--budget",
+    "budgets",
+    metavar="PATTERN=AMOUNT",
+    multiple=True,
+    help="Limit what all sessions of the log with a tag spend together: '*=20usd/day', "
+    "'tenant:*=5m tokens/month', 'batch=5usd'. May be repeated.",
 )
 _approve_option = click.option(
     "--approve",
@@ -180,38 +197,6 @@ def print_result(
     if not is_quiet or not (outcome.is_ok or as_json):
         talk(summary(outcome, log, elapsed_ms, cost))
         talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")
-
-
-def parse_limits(pairs: Sequence[str]) -> Limits:
-    """Parse `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
-    stated: dict[str, float] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        name = name.strip()
-        is_known = equals and name in TABLE
-        refuse_if(not is_known, f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(TABLE)}")
-        stated[name] = _number(pair, name, text.strip().lower())
-    try:
-        return msgspec.convert(stated, Limits)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise misused(f"--limit: {error}") from None
-
-
-def _number(pair: str, name: str, text: str) -> float:
-    parse, kind = _WHOLE if name in WHOLE else _FRACTION
-    try:
-        return parse(text)
-    except ValueError:
-        raise misused(f"--limit {pair!r}: the value must be {kind}") from None
-
-
-def _whole(text: str) -> int:
-    factor = _FACTORS.get(text[-1:], 1)
-    return int(text[:-1] if factor > 1 else text) * factor
-
-
-_WHOLE: Final = (_whole, "a whole number, such as 200000 or 200k")
-_FRACTION: Final = (float, "a number")
 
 
 def read_schema(path: str) -> Mapping[str, object] | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from callboard import __version__
+from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import Failure, refuse_if
-from callboard.cli.foreground import parse_limits
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import log_option, model_option
 from callboard.cli.recordings import key_options, keyed_log, log_keys, open_reader

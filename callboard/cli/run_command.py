@@ -12,12 +12,12 @@ from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, read_profile
+from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import (
     Setting,
     attend,
     finish,
-    parse_limits,
     print_result,
     read_prompt,
     read_schema,
@@ -46,11 +46,19 @@ from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 @click.argument("prompt")
 @model_option
 @click.option("--schema", metavar="FILE", default="", help="Require a result that matches this JSON schema.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Give the session a tag. May be repeated.")
 @setting_options
 @quiet_option
 @json_option
 def run(
-    agent: str, prompt: str, model: str, schema: str, setting: Setting, quiet: bool, as_json: bool
+    agent: str,
+    prompt: str,
+    model: str,
+    schema: str,
+    tags: tuple[str, ...],
+    setting: Setting,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Run an agent on one prompt and record everything.
 
@@ -69,6 +77,7 @@ def run(
       callboard run survey:host "Which test framework is used here?"
       callboard run agents/survey.py:host "Count the files" --schema count.json
       callboard run survey:host - --limit tokens=200k < task.txt
+      callboard run survey:host "Sum it up" --tag nightly --budget nightly=5usd
       callboard run coder:host "Fix the typo" --files project --files-write docs
       callboard run coder:host "Which issues are open?" --mcp .mcp.json
       callboard run survey:host "List the risks" --json | jq .usage
@@ -79,7 +88,7 @@ def run(
 
     async def work() -> tuple[Outcome, int]:
         async with setting.runtime(own) as runtime:
-            session = await runtime.open(found, limits=limits, title=task)
+            session = await runtime.open(found, limits=limits, title=task, tags=tags)
             return await attend(
                 session,
                 lambda: session.ask(task, output_schema=form, limits=limits_of_ask(limits)),
@@ -131,7 +140,8 @@ def resume(
     lists them). For a closed session, the last outcome is printed again. A session without a prompt stays
     as it is. MODULE:AGENT is the recorded host; if agents, tools or models have changed since, the command
     lists the changes and refuses, unless --accept-changes. An agent without a model uses the recorded one.
-    --limit changes the limits that it names and keeps the others.
+    --limit changes the limits that it names and keeps the others. Budgets above sessions (--budget) are not
+    recorded: state them again.
 
     The result, tree, summary, Ctrl-C and exit codes are those of `callboard run`; exit code 3 means that
     nothing is left to resume.

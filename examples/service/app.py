@@ -14,7 +14,7 @@ from typing import Annotated
 
 import uvicorn
 from fastapi import Body, Depends, FastAPI, Header, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from offline import Offline
 from stopping import at_signals
 
@@ -32,7 +32,7 @@ def pay(euros: int) -> str:
 
 
 host = Agent("assistant", instructions="Answer. Pay if you are told to.", tools=[pay])
-runtime = Runtime("service.db", model=Offline())
+runtime = Runtime("service.db", model=Offline(), metrics=True)
 
 
 @asynccontextmanager
@@ -97,6 +97,12 @@ async def approve(session: Opened, seq: int, allow: Annotated[bool, Body(embed=T
 async def sessions(after: str = "") -> list[SessionRow]:
     """List sessions, newest first. after: the cursor of the last one of the page before."""
     return [row async for row in runtime.sessions(limit=50, after=after)]
+
+
+@app.get("/metrics")
+async def metrics() -> PlainTextResponse:
+    """Return what Prometheus collects: asks, tokens, costs, times and sessions since this process began."""
+    return PlainTextResponse(runtime.metrics(), media_type="text/plain; version=0.0.4")
 
 
 @app.exception_handler(CallboardError)

@@ -49,6 +49,16 @@ def test_an_imported_session_can_be_written_on(callboard: Callboard, tmp_path: P
     asyncio.run(write())
 
 
+def test_an_import_charges_no_budget_that_bound_its_sessions(callboard: Callboard, folder: Path) -> None:
+    budget = ("--budget", "*=100k tokens", "--log", "bound.db")
+    assert callboard("run", "survey:host", "How many files?", *budget).exit_code == 0
+    assert json.loads(callboard("budgets", "--json", "--log", "bound.db").stdout)["spent"]
+    content = callboard("export", "--all", "--log", "bound.db").stdout
+    assert callboard("import", "-", "--log", "new.db", text=content).exit_code == 0
+    found = json.loads(callboard("budgets", "--json", "--log", "new.db").stdout)
+    assert (found["spent"], found["reserved"]) == ([], [])
+
+
 def test_a_session_that_exists_is_refused_and_nothing_of_the_file_stays(
     callboard: Callboard, own_log: Path
 ) -> None:

@@ -199,6 +199,16 @@ def test_a_limit_changes_and_the_others_stay(resume: Callboard, folder: Path, wh
     assert (resumed.body.limits.tokens, resumed.body.limits.deadline_s) == (100_000, 60.0)
 
 
+def test_a_budget_binds_a_session_from_its_resume_on(
+    resume: Callboard, folder: Path, whole: list[Event]
+) -> None:
+    log = leave(folder, before(whole, ToolReturned))
+    assert resume(NAME, "survey:host", "--budget", "*=100k tokens").exit_code == 0
+    (resumed,) = of(rows_of(log, NAME), Resumed)
+    assert isinstance(resumed.body, Resumed)
+    assert resumed.body.scopes == ("*",)
+
+
 def test_a_host_without_a_model_is_given_the_recorded_one(
     resume: Callboard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

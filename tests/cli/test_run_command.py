@@ -135,6 +135,8 @@ def test_a_limit_bounds_the_run(run: Callboard) -> None:
         (("survey:modelless", "x", "--model", "claude-sonnet-5"), 2),
         (("survey:host", "x", "--limit", "tokens=abc"), 2),
         (("survey:host", "x", "--limit", "cost_usd=1"), 2),
+        (("survey:host", "x", "--budget", "*=1"), 2),
+        (("survey:host", "x", "--budget", "*=1usd"), 2),
         (("survey:host", "x", "--schema", "none.json"), 3),
         (("survey:nobody", "x"), 3),
         (("survey:host", " "), 2),
@@ -244,3 +246,13 @@ def test_an_unknown_provider_is_refused_before_anything_is_recorded(run: Callboa
     assert done.exit_code == 2
     assert "error: there is no model provider 'nowhere'; installed providers: anthropic, " in done.stderr
     assert not (folder / "own.db").exists()
+
+
+def test_a_budget_bounds_all_runs_with_its_tag(run: Callboard, callboard: Callboard, folder: Path) -> None:
+    tagged = ("survey:host", "How many files?", "--json", "--tag", "tenant:a", "--budget")
+    kinds = [
+        json.loads(run(*tagged, f"tenant:*={limit}").stdout)["kind"] for limit in ("100k tokens", "8tokens")
+    ]
+    assert kinds == ["answered", "budget"]
+    spent = json.loads(callboard("budgets", "--json", "--log", str(folder / "own.db")).stdout)["spent"]
+    assert [(one["scope"], one["tokens"]) for one in spent] == [("tenant:*=tenant:a", 8)]

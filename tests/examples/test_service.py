@@ -2,12 +2,14 @@
 
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.examples.served import Item, Service
 from tests.processes import ENDS_WITHIN_S
@@ -67,6 +69,15 @@ def test_open_streams_do_not_hold_a_deploy(service: Service) -> None:
     service.start()
     answer = read_to_the_answer(service.stream("one", after=max(seen)))
     assert answer[-1].data["kind"] == "AskEnded"
+
+
+def test_prometheus_reads_what_the_service_did(service: Service) -> None:
+    service.send("POST", "/sessions/one/questions", QUESTION)
+    assert service.get("/sessions/one/outcome")["kind"] == "answered"
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=ENDS_WITHIN_S) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
+    assert sum(one.value for one in families["callboard_asks"].samples if one.name.endswith("_total")) == 1
 
 
 def last_id(items: list[Item]) -> int:

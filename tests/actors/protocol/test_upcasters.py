@@ -121,6 +121,33 @@ def test_a_session_of_a_newer_major_format_is_refused(written: str, why: str) ->
             check_format("s", 1, written)
 
 
+# --- a session that a newer version has recorded ------------------------------------------------
+
+
+def as_newer(body: bytes) -> bytes:
+    """Return a body as a later minor version may write it."""
+    return body[:-1] + b',"new":1}' if body.startswith(b'{"type":"ToolReturned"') else body
+
+
+def test_after_a_rollback_a_session_in_a_newer_format_is_refused_unchanged_and_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = MemoryLog()
+    with monkeypatch.context() as patched:
+        patched.setattr(hash_chain, "encode", lambda body: as_newer(encode(body)))
+        asyncio.run(ask(log, closes=False))
+    newer = rows_of(log, "s")
+
+    async def roll_back() -> None:
+        async with Runtime(log, model=Counted(answer)) as runtime:
+            with pytest.raises(CorruptLog, match=r"session s.*a newer one may read it"):
+                await runtime.resume("s", HOST)
+            assert (await runtime.run(HOST, "How warm?", session_id="other")).is_ok
+
+    asyncio.run(roll_back())
+    assert rows_of(log, "s") == newer
+
+
 # --- a session that an older version has recorded ------------------------------------------------
 
 

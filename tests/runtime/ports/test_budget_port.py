@@ -587,6 +587,29 @@ def test_the_first_call_of_a_fork_is_reserved_and_charged_like_any_other(at: int
     run(body, {"*": Budget(tokens=1_500)})
 
 
+def test_a_call_in_flight_at_the_base_of_a_fork_is_charged_to_the_fork_and_to_no_budget() -> None:
+    service = Service(waits=True)
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(service.host, session_id="s")
+        asking = asyncio.ensure_future(session.ask("one"))
+        await settled(lambda: service.made)
+        reserved = (await scope(runtime)).reserved_tokens
+        fork = await runtime.fork("s", service.host, fork_id="f")
+        await settled(lambda: service.made == 2)
+        assert (await scope(runtime)).reserved_tokens == reserved > 1_000
+        service.answer()
+        assert [(await asking).is_ok, (await fork.outcome).is_ok] == [True, True]
+        await fork.close()
+        await session.close()
+        usage = {row.session_id: row.usage.tokens async for row in runtime.sessions()}
+        assert usage == {"s": 100, "f": 100}
+        state = await scope(runtime)
+        assert (state.spent_tokens, state.reserved_tokens) == (100, 0)
+
+    run(body)
+
+
 # --- refused arguments ------------------------------------------------------------------------
 
 

@@ -140,6 +140,20 @@ def test_an_exporter_that_blocks_holds_up_neither_a_session_nor_the_end(
     ]
 
 
+def test_an_exporter_that_is_slow_gets_every_span_after_its_sessions_have_ended() -> None:
+    log, gate = MemoryLog(), threading.Event()
+    ends = Ends(lambda: gate.wait(60))
+
+    async def body(runtime: Runtime) -> None:
+        for name in ("one", "two"):
+            assert (await runtime.run(QUICK, "Begin.", session_id=name)).is_ok
+        assert ends.spans == []
+        gate.set()
+
+    run(body, log, telemetry=OpenTelemetry(ends))
+    assert set(seen(ends.spans)) == exported(log, "one") | exported(log, "two")
+
+
 def test_an_exporter_that_raises_is_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise OSError("https://token@collector")
