@@ -209,6 +209,13 @@ def test_another_setting_of_the_same_model_is_named_with_it() -> None:
     assert between(ONE, other) == ("the model, its fallback b: max_tokens was 8192, is 100",)
 
 
+def test_a_window_that_became_known_is_no_difference() -> None:
+    unknown, known = ModelSpec("a"), ModelSpec("a", context_tokens=200_000)
+    assert differences([], [], unknown, known) == ()
+    (told,) = differences([], [], known, replace(known, context_tokens=100_000))
+    assert "context_tokens" in told
+
+
 def test_the_same_fallback_is_no_difference() -> None:
     assert between(ONE, ONE) == ()
 
