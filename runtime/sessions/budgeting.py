@@ -69,7 +69,7 @@ class Budgeting:
         if gone and policy != "accept":
             raise MissingBudgets(
                 f"session {session_id} was begun under the budgets {', '.join(map(repr, gone))}, which this "
-                "runtime does not have: give it Runtime(budgets={...}) with these patterns, or pass "
+                "runtime does not have: give it Runtime(budgets={...}) (--budget) with these, or pass "
                 "accept_changes=True (--accept-changes) to go on without them, which is recorded"
             )
 

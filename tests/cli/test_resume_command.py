@@ -207,6 +207,12 @@ def test_a_budget_binds_a_session_from_its_resume_on(
     (resumed,) = of(rows_of(log, NAME), Resumed)
     assert isinstance(resumed.body, Resumed)
     assert resumed.body.scopes == ("*",)
+    add_session(log, "left", before(rows_of(log, NAME), SessionClosed))
+    refused = resume("left", "survey:host")
+    assert refused.exit_code == 2
+    assert "session left was begun under the budgets '*', which" in refused.stderr
+    assert "(--budget)" in refused.stderr
+    assert resume("left", "survey:host", "--accept-changes").exit_code == 0
 
 
 def test_a_host_without_a_model_is_given_the_recorded_one(
