@@ -1,4 +1,4 @@
-"""What a person types: lines while agents work, and forms.
+"""The input of a person: lines while agents work, and forms.
 
 Lines that a person types while agents work: words for the host, or else the next prompts.
 

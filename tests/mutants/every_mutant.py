@@ -54,7 +54,7 @@ Verdict: TypeAlias = str
 
 
 class Measure(NamedTuple):
-    """What the unchanged tests do: the lines that each of them reaches, and its CPU time."""
+    """The unchanged tests: the lines that each of them reaches, and its CPU time."""
 
     reached: list[set[Line]]
     seconds: list[float]

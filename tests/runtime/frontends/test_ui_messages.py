@@ -77,7 +77,7 @@ def test_an_approval_is_answered_by_the_message_that_asks(approved: bool, end: s
         assert states(message) == ["output-available", end]
         assert told in str(message.parts)
         assert message.parts[-1]["text"] == "Done."
-        again = await answer(FRONT_END, session, request)  # answers what is answered: the first answer stays
+        again = await answer(FRONT_END, session, request)  # a second answer: the first one stays
         assert states(built(await answer(FRONT_END, session, come_back(FRONT_END))))[-1] == end
         assert again[-1]["type"] == "finish"
 

@@ -112,9 +112,9 @@ def test_a_write_without_an_answer_in_time_is_interrupted_and_the_server_sees_th
     tmp_path: Path, name: str
 ) -> None:
     notes = tmp_path / "notes"
-    first, second = outputs(raw(notes), name, "echo", limits=Limits(tool_timeout_s=0.3))
+    first, second = outputs(raw(notes), name, "echo", limits=Limits(tool_timeout_s=1))
     assert first[0] == "interrupted"
-    assert "timed out after 0.3 s" in first[1]
+    assert "timed out after 1 s" in first[1]
     assert second == ("ok", "{}")
     assert calls_of(notes) == [name, "cancelled", "echo"]
 
