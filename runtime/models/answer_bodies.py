@@ -44,7 +44,7 @@ _PARTS: Final = re.compile(r"[#/.]")
 
 
 class Told:
-    """The contents of an error document. names: codes, types and statuses, squeezed. messages: in their order."""
+    """An error document. names: codes, types and statuses, squeezed. messages: in their order."""
 
     def __init__(self, document: object) -> None:
         self.names: set[str] = set()
