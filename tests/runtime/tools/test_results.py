@@ -159,3 +159,13 @@ def results_of(made: Any) -> ToolReturned:
         raise AssertionError
 
     return asyncio.run(run())
+
+
+def test_a_field_whose_type_cannot_be_resolved_is_taken() -> None:
+    class Dangling(msgspec.Struct):
+        found: "NoSuchType"  # type: ignore[name-defined]  # noqa: F821  # as with an import for type checkers only
+
+    def look() -> Dangling:
+        raise NotImplementedError
+
+    refuse_result(look, "look")

@@ -16,7 +16,17 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, Blobs, is_fresh, places_of, pragma
+from callboard.runtime.log.sqlite.schema import (
+    APPLICATION_ID,
+    FORMAT,
+    NUMBER_MAX,
+    SEQ_BITS,
+    SEQ_MAX,
+    Blobs,
+    is_fresh,
+    places_of,
+    pragma,
+)
 
 
 def test_a_new_log_is_marked_as_one(path: Path) -> None:
@@ -245,3 +255,7 @@ def test_a_value_of_another_place_does_not_open(file: sqlite3.Connection) -> Non
 
 def test_places_are_pairs_of_an_offset_and_a_number() -> None:
     assert places_of(b"[[1,2],[3,4]]") == [(1, 2), (3, 4)]
+
+
+def test_the_last_event_of_the_last_session_has_the_largest_id_of_sqlite() -> None:
+    assert (NUMBER_MAX << SEQ_BITS) + SEQ_MAX == 2**63 - 1
