@@ -69,6 +69,8 @@ def read_run_input(body: bytes) -> FrontEndRequest:
     newest = given.messages[-1] if given.messages else None
     if answers or newest is None or newest.role != "user":
         return FrontEndRequest(given.thread_id, given.run_id, answers=answers)
+    if not newest.id:
+        raise MisuseError("the newest message has an empty id; its id names the ask, so give it one")
     prompt = prompt_of(_parts(newest.content))
     return FrontEndRequest(given.thread_id, given.run_id, newest.id, prompt)
 

@@ -68,6 +68,8 @@ def read_chat(body: bytes) -> FrontEndRequest:
         raise MisuseError("the body has no message; send at least the newest one")
     newest = given.messages[-1]
     if newest.role == "user":
+        if not newest.id:
+            raise MisuseError("the newest message has an empty id; its id names the ask, so give it one")
         return FrontEndRequest(given.id, "", newest.id, prompt_of(_parts(newest)))
     answers = tuple(_answers(newest))
     seen = newest.metadata.callboard if newest.metadata else None

@@ -330,6 +330,7 @@ def media(kind: str, value: str, source: str = "data") -> bytes:
         (b'{"threadId": "t"}', "runId"),
         (agui_body(tools=[{"name": "alert", "description": "", "parameters": {}}]), "'alert'"),
         (agui_body(" "), "no text"),
+        (agui_body(message=""), "empty id"),
         (agui_body([]), "no text"),
         (resumed(8).replace(b'"8"', b'"x"'), "no interrupt 'x'"),
         (media("audio", "aGk="), "audio/png"),

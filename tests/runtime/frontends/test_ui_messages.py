@@ -221,6 +221,7 @@ def asks(approval: str) -> dict[str, Any]:
     ("body", "told"),
     [
         (b"nonsense", "chat transport"),
+        (chat_body(message=""), "empty id"),
         (chat_body(trigger="regenerate-message"), "cannot be made again"),
         (chat_body(tools={"alert": {}}), "'alert'"),
         (b'{"id": "t", "messages": []}', "no message"),
