@@ -34,6 +34,7 @@ class SessionOpened(RichMessage, frozen=True):
     scopes: the budgets above the session in which its calls are reserved (`budgets.scope_name`).
     state: the keys of the shared state. files: those that its tools may reach, None for none. format: of the
     messages that follow. permissions: the rights of all agents.
+    imported: the kind of traffic that it was made of, such as `claude-code`; empty if it ran here.
     """
 
     rules: int
@@ -49,6 +50,7 @@ class SessionOpened(RichMessage, frozen=True):
     format: str = "1.0"
     permissions: Layers = ()
     scopes: tuple[str, ...] = ()
+    imported: str = ""
 
 
 @final
@@ -92,6 +94,7 @@ class Forked(RichMessage, frozen=True):
     changes: the inputs that differ from the recorded ones. until: the seq of the last input of the client
     that is posted again. A process that goes on with the fork reads all of this.
     host: of the shared events, empty if not noted. is_running: True if they end in the middle of an ask.
+    imported: as in `SessionOpened`, of a fork that was made of traffic too.
     """
 
     origin: str
@@ -103,6 +106,7 @@ class Forked(RichMessage, frozen=True):
     until: int = 0
     host: str = ""
     is_running: bool = False
+    imported: str = ""
 
 
 def resumed_in(body: object) -> Resumed | None:

@@ -17,6 +17,7 @@
           UnknownModel            a model's name without a provider, or with an unknown one
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
+        SessionImported           a session that was made of another program's traffic, which cannot go on
         HasForks                  a session whose first events others share
         TellRefused               words that their agent did not hear
         InsideLoop                a blocking call inside a running event loop
@@ -143,6 +144,10 @@ class SessionBusy(MisuseError):
 
 class HasForks(MisuseError):
     """A session that cannot be deleted, because its forks share its first events."""
+
+
+class SessionImported(MisuseError):
+    """A session that was imported or recorded: another program, which callboard does not run, made it."""
 
 
 class SessionEnded(MisuseError):

@@ -54,6 +54,7 @@ class ModelReplied(RichMessage, frozen=True):
     `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
     origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
     reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
+    differs: of an imported session, the ways in which the traffic differs from the events, in words.
     """
 
     turn: int
@@ -68,6 +69,7 @@ class ModelReplied(RichMessage, frozen=True):
     sent: Sent | None = None
     body: tuple[Json, ...] = ()
     reused: int = 0
+    differs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.content == NULL:

@@ -106,7 +106,7 @@ class _Wish(NamedTuple):
     session_id: str
     at: int
     changes: Mapping[Place, object]
-    effects: Effects
+    effects: Effects | None
     until: int | None
 
 
@@ -127,9 +127,8 @@ class _Wish(NamedTuple):
 @click.option(
     "--effects",
     type=click.Choice(get_args(Effects)),
-    default="recorded",
-    show_default=True,
-    help="For a tool with an effect that has no recorded result: end the ask, ask a person, or run it.",
+    help="For a tool with an effect that has no recorded result: end the ask, ask a person, or run it. "
+    "By default recorded; ask for an imported session.",
 )
 @click.option(
     "--n",
@@ -149,7 +148,7 @@ def fork(
     agent: str,
     sets: tuple[str, ...],
     prompts: tuple[str, ...],
-    effects: Effects,
+    effects: Effects | None,
     count: int,
     until: int | None,
     model: str,
@@ -182,7 +181,7 @@ def fork(
     changes = dict(map(_change, sets))
     named = [pair.partition("=")[0] for pair in prompts]
     wanted = Wanted(
-        changes, named, model, is_other=bool(setting.limits) or effects != "recorded", until=until
+        changes, named, model, is_other=bool(setting.limits) or effects not in (None, "recorded"), until=until
     )
     at = base_of(name, past, at, wanted, host, own)
     wish = _Wish(name, at, changes, effects, until)

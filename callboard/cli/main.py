@@ -60,8 +60,8 @@ _SECTIONS: Final = {
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": (
-            "export_command:import_file",
-            "Put exported sessions into a log after checking their digests.",
+            "import_command:import_file",
+            "Put exported sessions, or transcripts of other programs, into a log.",
         ),
         "delete": ("removal_command:delete", "Delete a session, or all old ones, permanently."),
         "memory": (

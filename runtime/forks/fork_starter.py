@@ -113,7 +113,9 @@ class ForkStarter(ABC):
         resumed = continuation(shared, now, has_limits=wish.limits is not None)
         assert isinstance(resumed, Resumed)  # a fork shares at least the first event
         digest = rows[planned.base - 1].digest.hex()
-        about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
+        # The tools of an imported session were another program's: no call of it is known to be safe to skip.
+        effects = wish.effects or ("ask" if shared.imported else "recorded")
+        about = (effects, planned.changes, planned.until, shared.host, bool(shared.running))
         first = Forked(session_id, planned.base, digest, resumed, *about)
         return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
 

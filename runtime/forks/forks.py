@@ -27,7 +27,7 @@ class Forks(ABC):
         at: int | str | None = None,
         changes: Mapping[Place, object] | None = None,
         limits: Limits | None = None,
-        effects: Effects = "recorded",
+        effects: Effects | None = None,
         fork_id: str | None = None,
         until: int | None = None,
         deps: object = None,
@@ -47,9 +47,10 @@ class Forks(ABC):
         call -1 the reply of the model, a text or content blocks. By seq also the prompt of an ask, and the
         answer of a person: `"approved"`, or the reason for a refusal. limits: of the session from now on.
         effects: for a `write` or `idempotent` tool without a recorded result: "recorded" ends the ask as
-        `needs_effect`, "ask" shows the call where approvals are shown, "live" runs it. It holds in every
-        process that goes on with the fork. fork_id: of the new session. until: the last event whose input by
-        the client is posted again. deps, files, memory: for its tools; None for the runtime's.
+        `needs_effect`, "ask" shows the call where approvals are shown, "live" runs it. None is "recorded",
+        and "ask" for an imported session. It holds in every process that goes on with the fork. fork_id: of
+        the new session. until: the last event whose input by the client is posted again. deps, files,
+        memory: for its tools; None for the runtime's.
 
         A session that runs can be forked too: at the events that its log has by then. Raises SessionNotFound,
         SessionExists for a `fork_id` that is taken, UnknownName and MisuseError for changes that cannot be

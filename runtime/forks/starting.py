@@ -33,12 +33,15 @@ _REUSED: Final = (MODEL, TOOLS, APPROVALS, SCHEMA, CONTEXT)
 
 
 class Forking(NamedTuple):
-    """A wish to fork a session; the fields are the parameters of `Runtime.fork`."""
+    """A wish to fork a session; the fields are the parameters of `Runtime.fork`.
+
+    effects: None for the usual choice.
+    """
 
     at: int | str | None = None
     changes: Mapping[Place, Json] = {}
     limits: Limits | None = None
-    effects: Effects = "recorded"
+    effects: Effects | None = None
     session_id: str = ""
     until: int | None = None
     deps: object = None
@@ -55,8 +58,10 @@ class Forking(NamedTuple):
         return checkpoint_named(session_id, events, self.at) if isinstance(self.at, str) else self.at
 
 
-def checked_effects(effects: str) -> Effects:
-    """Return the choice for tools with an effect. Raises MisuseError."""
+def checked_effects(effects: str | None) -> Effects | None:
+    """Return the choice for tools with an effect, None for the usual one. Raises MisuseError."""
+    if effects is None:
+        return None
     for known in get_args(Effects):
         if effects == known:
             choice: Effects = known

@@ -22,6 +22,7 @@ from callboard.actors.protocol.errors import (
     Fenced,
     SessionEnded,
     SessionFailed,
+    SessionImported,
 )
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.file_area import FileArea
@@ -98,6 +99,12 @@ class RecordedSession(NamedTuple):
         """Return the first event's message; None in a session without events."""
         body = self.events[0].body if self.events else None
         return body if isinstance(body, SessionOpened) else None
+
+    @property
+    def imported(self) -> str:
+        """Return the kind of traffic that the session was made of; empty for one that ran, and its forks."""
+        bodies = (event.body for event in reversed(self.events))
+        return next((one.imported for one in bodies if isinstance(one, SessionOpened | Forked)), "")
 
     @property
     def deps(self) -> str:
@@ -229,7 +236,7 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
 
     now: the session as it would be opened today.
 
-    Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, Diverged, CorruptLog.
+    Raises SessionNotFound, SessionImported, SessionEnded, AgentsChanged, MissingType, Diverged, CorruptLog.
     """
     recorded = await read_session(log, session_id)
     # First, so that a refusal fences no running owner.
@@ -261,8 +268,14 @@ async def _check_all(
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
     """Refuse a session that cannot continue.
 
-    Raises SessionEnded, Fenced, AgentsChanged, MissingDeps, MissingFiles, MissingType.
+    Raises SessionImported, SessionEnded, Fenced, AgentsChanged, MissingDeps, MissingFiles, MissingType.
     """
+    if imported := recorded.imported:
+        raise SessionImported(
+            f"session {session_id} was made of the traffic of another program ({imported}), which callboard "
+            f"cannot resume; go on in a fork, with agents of yours: `callboard fork {session_id} --with "
+            "module:agents`, or `await runtime.fork(...)`"
+        )
     if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to do; see `callboard show`, or continue "

@@ -1,0 +1,1 @@
+"""Sessions made of the traffic of programs that callboard does not run."""

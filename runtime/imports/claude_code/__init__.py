@@ -1,0 +1,1 @@
+"""The transcripts of Claude Code."""
