@@ -13,6 +13,9 @@ from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Effects, ForkChange
 
+RECORDED = "recorded"
+"""The kind of traffic that `callboard record` sees: whole requests, as they were sent."""
+
 RULES = 2
 """The newest rule set of this code's deciders, by which new sessions live. A session keeps that of its first
 event: `Resumed` repeats it, and each `Begin` tells its agent. So a log replays by the rules it was made by.

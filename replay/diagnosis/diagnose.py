@@ -9,12 +9,16 @@ overwrote, ids with a slip, denied work that was done another way, empty values 
 without a word of it, questions without an answer, effects that were repeated, also after a timeout, reports
 that differ from their siblings' or were not used, tools that always say the same.
 
+Of a session that was made of a transcript, findings are left out that need what it lacks: the system prompt
+and the tools, which count for the need of a call, and the moment at which words came.
+
 `causes` tells each cause once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, get_args
+from typing import ClassVar, Final, TypeAlias, get_args
 
+from callboard.actors.protocol.client_messages import RECORDED, Forked, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors, SameAnswers, SentAgain
 from callboard.replay.diagnosis.cleared import ClearedAgain
@@ -76,8 +80,23 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     UnusedReports,
     SameAnswers,
 )
+_NOT_IN_TRANSCRIPTS: Final = frozenset({"above_need", "late_word"})
 _Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
+
+
+class _Origin:
+    """The kind of traffic that a session was made of."""
+
+    kinds: ClassVar = frozenset({"SessionOpened", "Forked"})
+
+    def __init__(self) -> None:
+        self.is_transcript = False
+
+    def take(self, event: Event) -> None:
+        """Take in the beginning of a session."""
+        if isinstance(event.body, SessionOpened | Forked):
+            self.is_transcript = event.body.imported not in ("", RECORDED)
 
 
 class Diagnosis:
@@ -89,10 +108,17 @@ class Diagnosis:
     def __init__(self) -> None:
         self._checks = [make() for make in CHECKS]
         self.suspects = Suspects()
+        self._origin = _Origin()
         of_calls = [check for check in self._checks if isinstance(check, CallCheck)]
         self._made = MadeCalls(next(check for check in of_calls if isinstance(check, Loops)))
         self._other_ways = next(check for check in of_calls if isinstance(check, OtherWays))
-        self._takers: list[Taker] = [ToolCalls(of_calls), *self._checks, self._made, self.suspects]
+        self._takers: list[Taker] = [
+            ToolCalls(of_calls),
+            *self._checks,
+            self._made,
+            self.suspects,
+            self._origin,
+        ]
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
@@ -106,6 +132,8 @@ class Diagnosis:
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
+        if self._origin.is_transcript:
+            found = [one for one in found if one.kind not in _NOT_IN_TRANSCRIPTS]
         ways = self._other_ways.after(refused)
         found += [finding for _, finding in ways]
         found += refusals([one for one in refused if (one.agent, one.tool) not in dict(ways)], self._made)

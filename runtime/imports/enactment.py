@@ -121,7 +121,9 @@ class Enactment:
 
     def give(self, at: int, address: str, call: str, returned: ToolReturned) -> bool:
         """Answer an open call. returned: `turn` and `call` are filled in. Return False for no such call."""
-        request = self._calls.get(address, {}).pop(call, None)
+        calls = self._calls.get(address, {})
+        name = call if call in calls else next((one for one in calls if one.startswith(f"{call}#")), "")
+        request = calls.pop(name, None)
         if request is None or not self._core.gate.may_answer(request.seq):
             return False
         self._move(at)

@@ -17,6 +17,7 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.imports.pieces import text_in
 from callboard.runtime.imports.traffic import Block, Broken, Part, Returned, Said, Words
 from callboard.runtime.models.anthropic.answer import usage_of
+from callboard.runtime.sanitize import clean_json
 
 BROKEN_OFF: Final = "[Request interrupted by user"
 SYNTHETIC: Final = "<synthetic>"
@@ -58,6 +59,10 @@ def line_of(data: bytes) -> Line | None:
     """Read a line; None for one that is not a JSON object."""
     try:
         return _LINE.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        pass
+    try:  # lone surrogates and bytes that are no text, which other readers pass over
+        return _LINE.decode(clean_json(data))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 
