@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.protocol.errors import SessionExists
+from callboard.actors.protocol.errors import SessionExists, SessionFailed
 from callboard.runtime.imports.claude_code.files import (
     LineFile,
     SessionFiles,
@@ -22,6 +22,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.secrets.registry import Secrets
 
 POLL_S: Final = 0.3
+_RESTARTS_MAX: Final = 10
 QUIET_S: Final = 1.5  # after which a message that is written in pieces counts as whole
 
 
@@ -98,6 +99,8 @@ class SessionImport:
             if row.session_id == name or row.session_id.startswith(f"{name}.")
         ]
         for row in rows:
+            if row.head == 0:
+                continue  # it was about to be made
             if row.metadata.get("format") != FORMAT or row.metadata.get("session") != name:
                 raise SessionExists(
                     f"the log has a session {row.session_id!r} that is not of this transcript; import it "
@@ -141,17 +144,18 @@ class SessionImport:
 
     async def _start_following(self, *, again: bool = False) -> None:
         """Take in the lines of now, without the end of the last message."""
-        if again:
-            await self._forget()
-            self._is_again = True
-            self._restart()
-        try:
-            await self._read(last=False)
-            await self._writing.flush()
-        except (Changed, NewNames):
+        for _ in range(_RESTARTS_MAX):
             if again:
-                raise
-            await self._start_following(again=True)
+                await self._forget()
+                self._is_again = True
+                self._restart()
+            try:
+                await self._read(last=False)
+                await self._writing.flush()
+                return
+            except (Changed, NewNames):  # also of lines that came since the scan
+                again = True
+        raise SessionFailed(f"{self._files.main} changes faster than it can be read; follow it later")
 
     def _find_new_files(self) -> None:
         """Find the files of sub-agents that began meanwhile."""

@@ -19,7 +19,7 @@ def talk() -> Writer:
     return main
 
 
-def test_a_transcript_that_is_cut_ends_in_the_middle_and_its_last_half_line_is_counted(
+def test_a_transcript_that_is_cut_ends_in_the_middle_and_a_half_line_is_counted(
     tmp_path: Path,
 ) -> None:
     lines = talk().lines
@@ -84,10 +84,11 @@ def test_a_sub_agent_with_two_parents_belongs_to_the_first(tmp_path: Path) -> No
 
 
 ODD: list[object] = [
-    {"message": "a text"}, {"message": None}, {"message": {"content": 7}}, {"message": {"content": [7, None]}},
+    {"message": "a text"}, {"message": None}, {"message": {"content": 7}},
+    {"message": {"content": [7, None]}},
     {"uuid": 5}, {"parentUuid": ["x"]}, {"timestamp": "yesterday"}, {"timestamp": 12}, {"isSidechain": "yes"},
     {"toolUseResult": "text"}, {"sessionId": None}, {"agentId": {"a": 1}}, {"type": "novelty", "data": [1]},
-    {"message": {"role": "assistant", "content": [{"type": "tool_use", "id": 4, "name": None, "input": "x"}]}},
+    {"message": {"role": "assistant", "content": [{"type": "tool_use", "id": 4, "input": "x"}]}},
     {"message": {"role": "assistant", "content": [{"type": "odd", "x": "\x00\ud800"}], "usage": "much"}},
 ]  # fmt: skip
 
