@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import click
 
+from callboard.actors.protocol.errors import InvalidHistory
 from callboard.cli.errors import FAILED, misused, not_found, refuse_if
 from callboard.cli.export_command import opened_log
 from callboard.cli.options import log_option
@@ -22,6 +23,7 @@ from callboard.replay.formats import counted
 from callboard.runtime import event_loop
 from callboard.runtime.imports.claude_code.files import SessionFiles, sessions_in
 from callboard.runtime.imports.claude_code.importing import Imported, SessionImport
+from callboard.runtime.imports.documents import READERS, DocumentImport
 from callboard.runtime.imports.kinds import CALLBOARD, CLAUDE_CODE, KINDS, kind_of
 from callboard.runtime.log.reading import file_of
 from callboard.runtime.secrets.registry import Secrets
@@ -49,6 +51,8 @@ def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str
     callboard    what `callboard export` writes as jsonl, without --parsed; `-` is stdin
     claude-code  Claude Code's transcripts, ~/.claude/projects/PROJECT/SESSION.jsonl
                  with the files of its sub-agents; a folder has all sessions below it
+    messages     JSON of the Messages API, Chat Completions or the Responses API
+    otlp         JSON of OpenTelemetry spans for generative AI, with their content
 
     An exported session keeps its id and therefore its digests, so one that is already in the log is refused.
     Digests that were computed with a key need that key: --key-file. Either every session of the file is
@@ -64,6 +68,7 @@ def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str
       ssh host callboard export 2026 | callboard import - --log here.db
       callboard import ~/.claude/projects/-home-me-project --log claude.db
       callboard import SESSION.jsonl --follow --log claude.db
+      callboard import conversation.json --log other.db
     """
     paths = [Path(file) for file in files]
     found = kind or _kind_of(files)
@@ -74,11 +79,13 @@ def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str
             refuse_if(len(files) > 1, "one export at a time: call `callboard import` for each file")
             _import_export(files[0], log)
             return 0
+        if found in READERS:
+            return _import_documents(paths, found, log)
         return _import_transcripts(paths, log, follows=follow)
 
 
 def _kind_of(files: Sequence[str]) -> str:
-    """Return the kind of the files, by the first of them that tells."""
+    """Return the kind of the files, which all have the same."""
     if files == (STDIN,):
         return CALLBOARD
     found = {file: kind_of(Path(file)) for file in files if _exists(file)}
@@ -156,7 +163,7 @@ async def _import_all(sessions: Sequence[SessionFiles], address: str, *, follows
             result = await (_until_ctrl_c(work, address) if follows else work.run())
             found += bool(result.made)
             sums += result.sessions
-            _tell(one, result)
+            _tell(one.main, result)
     if len(sessions) > 1:
         talk(f"{counted(sums, 'new session')} of {counted(found, 'transcript')} imported into {address}")
     return found
@@ -169,10 +176,31 @@ async def _until_ctrl_c(work: SessionImport, address: str) -> Imported:
     return await work.follow(stop)
 
 
-def _tell(files: SessionFiles, result: Imported) -> None:
+def _import_documents(paths: Sequence[Path], kind: str, address: str) -> int:
+    try:
+        return 0 if event_loop.run(_import_each(paths, kind, address)) else FAILED
+    except OSError as error:
+        raise not_found(f"{error.filename} cannot be read: {error.strerror}") from None
+
+
+async def _import_each(paths: Sequence[Path], kind: str, address: str) -> int:
+    found = 0
+    async with opened_log(address) as log:
+        for path in paths:
+            try:
+                result = await DocumentImport(log, path, kind, Secrets()).run()
+            except InvalidHistory as error:
+                said = f"{path} {error.fault}; docs/import.md has the forms of --from {kind}"
+                raise misused(said) from None
+            found += bool(result.made)
+            _tell(path, result)
+    return found
+
+
+def _tell(path: Path, result: Imported) -> None:
     """Say what was added, and what was left out."""
     if not result.made:
-        talk(f"{files.main}: no conversation in it; nothing was imported")
+        talk(f"{path}: no conversation in it; nothing was imported")
         return
     names = ", ".join(result.made)
     again = "; it has changed since the last import, so it was made again" if result.is_again else ""

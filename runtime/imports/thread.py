@@ -181,7 +181,9 @@ class Thread:
         for call in self._enacted.open_calls(self.address):
             self._enacted.give(at, self.address, call, ToolReturned(0, 0, "interrupted", text_of(NO_RESULT)))
         for call, child in [*self._enacted.children_of(self.address).items()]:
-            self._end_child(at, call, child, NO_RESULT)
+            self.children[call].complete()
+            if self._enacted.is_live(child):
+                self._end_child(at, call, child, NO_RESULT)
         if not self._enacted.waits_for_reply(self.address) and self.is_host:
             self._ask(self._words_at or at)
         elif self._words and self.is_host:
@@ -274,9 +276,9 @@ class Thread:
         self._enacted.tell(at, f"{self.address}-{self._prefix}w{self._tells}", self.address, text)
 
     def _is_at_work(self, uses: list[str]) -> bool:
-        return bool(uses) and bool(
-            self._enacted.open_calls(self.address) or self._enacted.children_of(self.address)
-        )
+        enacted = self._enacted
+        is_live = any(map(enacted.is_live, enacted.children_of(self.address).values()))
+        return bool(uses) and (is_live or bool(enacted.open_calls(self.address)))
 
     def _run_children(self, upto: int) -> None:
         """Enact the rounds of all sub-agents that began up to a time, in the order of their times."""
