@@ -45,6 +45,7 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("origin", (Origin, type(None))),
     ("sent", (Sent, type(None))),
     ("body", (bytes,)),
+    ("differs", (tuple,)),
 )
 # The types of these fields in most answers: one look costs half of five, which counts in a large fan-out.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
@@ -290,6 +291,7 @@ class ModelPort:
             usage=answer.usage,
             model=model,
             sent=sent,
+            differs=answer.differs,
         )
         if answer.origin is None or answer.origin == asked.made_by:
             return made

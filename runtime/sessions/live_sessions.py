@@ -143,7 +143,10 @@ def live_sessions_of(log: EventLog) -> LiveSessions:
 
 
 class NewSession(NamedTuple):
-    """A wish to open a session; the fields are the parameters of `Runtime.open`."""
+    """A wish to open a session; the fields are the parameters of `Runtime.open`.
+
+    imported: as in `SessionOpened`.
+    """
 
     session_id: str = ""
     limits: Limits | None = None
@@ -154,6 +157,7 @@ class NewSession(NamedTuple):
     files: FilesChoice = None
     memory: MemoryChoice = None
     permissions: Bundle | None = None
+    imported: str = ""
 
 
 class Opening(

@@ -148,7 +148,12 @@ class SessionStarter(ForkStarter):
             probed = await probe(agent, self.sources, scope)
             found = await self._agents_of(agent, new.limits, probed, new.permissions)
             opened = deps.added_to(
-                replace(found.opened, tags=tags, metadata=metadata_json(new.metadata, self.secrets))
+                replace(
+                    found.opened,
+                    tags=tags,
+                    metadata=metadata_json(new.metadata, self.secrets),
+                    imported=new.imported,
+                )
             )
             opened = self.budgets.bind(opened, tags, found.unpriced)
             await self.budgets.load(opened.scopes)

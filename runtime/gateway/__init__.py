@@ -1,0 +1,1 @@
+"""A gateway on loopback that records the traffic of another program while it runs."""
