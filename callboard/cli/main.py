@@ -19,6 +19,10 @@ _SECTIONS: Final = {
         "run": ("run_command:run", "Run an agent on one prompt and record everything."),
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "fork": ("fork_command:fork", "Continue a session from an event, with something changed."),
+        "record": (
+            "record_command:record",
+            "Run a program, and record the model calls that it makes.",
+        ),
         "resume": ("run_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),

@@ -1,8 +1,8 @@
 """One conversation of the program, as a session that runs while it does.
 
-The agent of the session decides as any agent does. Its model answers with what the service said, and its tools
-with the results that the next request brings. So a request goes to the service once its grant is posted, and
-one that a budget refuses never does.
+The agent of the session decides as any agent does. Its model answers with what the service said, and its
+tools with the results that the next request brings. So a request goes to the service once its grant is
+posted, and one that a budget refuses never does.
 
 Rules
   - Messages that the program sends and that no answer has brought, such as those of an earlier process, are
@@ -200,8 +200,10 @@ class Conversation:
     async def _handle(self, request: Asked, upstream: Upstream) -> Answered:
         again = self.is_again(request)  # the call of its first attempt is open
         whole = request.messages
-        new = whole if request.before else whole[len(self.known) :]
-        self._sent = [*self.known, *whole] if request.before else whole
+        if request.before:  # the service has the rest
+            whole = conversation_of(None, [*self.known, *request.items])
+        new = whole[len(self.known) :]
+        self._sent = whole
         self._body = request.body
         self._answered = asyncio.get_running_loop().create_future()
         self._started.clear()
@@ -259,7 +261,8 @@ class Conversation:
         waiter = self._answered
         if self._asking is None:
             raise Refused("the request has no message of a user")
-        await asyncio.wait({waiter, self._asking}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {waiter, self._asking}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not waiter.done() and not self._started.is_set():
             self.is_over = True
             outcome = self._asking.result()

@@ -37,12 +37,14 @@ _SYSTEM: Final = ("system", "developer")
 class Asked(msgspec.Struct, gc=False):
     """A request of the program.
 
-    messages: its conversation. instructions: None for none. tools: by name. before: of the Responses API, the
-    id of the answer that it goes on from, whose conversation the service keeps.
+    items: its conversation as it was sent; messages: the same in the form of the Messages API. instructions:
+    None for none. tools: by name. before: of the Responses API, the id of the answer that it goes on from,
+    whose conversation the service keeps.
     """
 
     dialect: Dialect
     body: bytes
+    items: list[Any]
     messages: list[Block]
     instructions: object = None
     tools: dict[str, ToolSpec] = {}
@@ -69,7 +71,9 @@ def asked(dialect: Dialect, body: bytes) -> Asked | None:
     items = _items(dialect, value) if isinstance(value, dict) else None
     if not items:
         return None
-    made = Asked(dialect, body, [], model=_text(value.get("model")), is_stream=value.get("stream") is True)
+    made = Asked(
+        dialect, body, items, [], model=_text(value.get("model")), is_stream=value.get("stream") is True
+    )
     system = value.get("system") or value.get("instructions")
     while dialect != "messages" and items and isinstance(items[0], dict) and items[0].get("role") in _SYSTEM:
         system = [*blocks_in(system), *blocks_in(items.pop(0).get("content"))]
@@ -89,8 +93,8 @@ def _items(dialect: Dialect, value: Mapping[str, Any]) -> list[Any] | None:
     return [*found] if isinstance(found, list) else None
 
 
-def conversation_of(dialect: Dialect, items: Iterable[Any]) -> list[Block]:
-    """Return items as messages of the Messages API, up to the last one that says something new."""
+def conversation_of(dialect: Dialect | None, items: Iterable[Any]) -> list[Block]:
+    """Return items as messages of the Messages API. dialect: None for items of several."""
     repairs = Repairs()
     reader, joiner = Reader(dialect, repairs), Joiner(repairs)
     for index, item in enumerate(items):

@@ -14,7 +14,7 @@ Rules
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -146,14 +146,14 @@ class Gateway:
         except Exception as error:
             raise Failed(f"{type(error).__name__}: {error}") from error
 
-    def _sent(self, request: Request, url: str) -> "AsyncIterator[httpx2.Response]":
+    def _sent(self, request: Request, url: str) -> "AbstractAsyncContextManager[httpx2.Response]":
         headers = [(name, value) for name, value in request.headers if name.lower() not in _HOPS]
-        return self._client.stream(request.method, url, headers=headers, content=request.body)  # type: ignore[return-value]  # a context manager of httpx2
+        return self._client.stream(request.method, url, headers=headers, content=request.body)
 
     async def _pass(self, request: Request, url: str, answer: "_Answer") -> None:
         """Let a request through, and its answer."""
         try:
-            async with self._sent(request, url) as response:  # type: ignore[attr-defined]  # see `_sent`
+            async with self._sent(request, url) as response:
                 await answer.begin(response.status_code, _kept(response))
                 async for _ in _to(answer, response):
                     pass

@@ -74,8 +74,9 @@ class _Chat:
             delta = delta if isinstance(delta, dict) else {}
             if isinstance(delta.get("content"), str):
                 self._texts.append(delta["content"])
-            calls = delta.get("tool_calls")
-            for place, call in enumerate(calls if isinstance(calls, list) else ()):
+            told = delta.get("tool_calls")
+            calls = told if isinstance(told, list) else []
+            for place, call in enumerate(calls):
                 if isinstance(call, dict):
                     self._pieces.append(piece_of(call, place if len(calls) > 1 else None))
             self._reason = choice.get("finish_reason") or self._reason
@@ -99,7 +100,7 @@ class _Chat:
             }
             for one in joined(self._pieces)
         ]
-        message = {"role": "assistant", "content": "".join(self._texts) or None}
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
         if calls:
             message["tool_calls"] = calls
         return {**self._about, "choices": [{"index": 0, "message": message, "finish_reason": self._reason}]}

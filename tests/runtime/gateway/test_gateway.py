@@ -30,7 +30,7 @@ SETTINGS: Any = {"model": "claude-x", "max_tokens": 500, "system": "Be terse.", 
 
 def adds(seen: Seen) -> Any:
     """Answer as a model that adds by its tool: a call first, then words."""
-    said = seen.body["messages"]
+    said: Any = seen.body["messages"]
     is_done = isinstance(said[-1]["content"], list) and said[-1]["content"][0].get("type") == "tool_result"
     call = tool_use("add", {"a": 2, "b": 3}, f"t{len(said)}")
     made = message(text("It is 5.") if is_done else call, input_tokens=200)
@@ -62,7 +62,7 @@ async def program(url: str, *questions: str, stream: bool = False) -> list[Any]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_conversation_is_a_session_of_the_requests_that_were_sent(tmp_path: Path, stream: bool) -> None:
-    async def run(api: MessagesApi) -> tuple[list[str], list[Any]]:
+    async def run(api: MessagesApi) -> tuple[list[str], tuple[Any, ...]]:
         async with recording(tmp_path, {"anthropic": api.url}) as (url, recorder):
             talks = await asyncio.gather(
                 program(url, "2+3?", "Again?", stream=stream), program(url, "2+3?", stream=stream)
