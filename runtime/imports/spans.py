@@ -10,7 +10,7 @@ session for each trace. Calls without a span of their own belong to the sub-agen
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ from callboard.runtime.log.telemetry.spans import (
     CACHE_READ_TOKENS,
     CACHE_WRITE_TOKENS,
     CONVERSATION,
+    END_SEQ,
     FINISH_REASONS,
     INPUT_MESSAGES,
     INPUT_TOKENS,
@@ -44,11 +45,15 @@ TOOLS: Final = "gen_ai.tool.definitions"
 _AGENTS: Final = frozenset({"invoke_agent", "invoke_workflow"})
 _REPLIES: Final = frozenset({"chat", "text_completion", "generate_content"})
 _ERROR: Final = 2
+_Order: TypeAlias = tuple[int, int, int]
 _NAMES: Final = ("traceId", "spanId", "parentSpanId", "name")
 
 
 class Span(msgspec.Struct, gc=False):
-    """A span. start, end: in milliseconds since 1970 UTC. below: the spans whose parent it is, in order."""
+    """A span. start, end: in milliseconds since 1970 UTC; end_ns: in nanoseconds.
+
+    below: the spans whose parent it is, in order.
+    """
 
     trace: str
     id: str
@@ -56,6 +61,7 @@ class Span(msgspec.Struct, gc=False):
     name: str
     start: int
     end: int
+    end_ns: int
     has_failed: bool
     told: dict[str, Any]
     below: list["Span"] = []
@@ -116,12 +122,16 @@ def _span(one: dict[str, Any]) -> Span:
     }
     trace, own, above, name = (str(one.get(key) or "") for key in _NAMES)
     start, end = _ms(one.get("startTimeUnixNano")), _ms(one.get("endTimeUnixNano"))
-    return Span(trace, own, above, name, start, end, failed, told, [])
+    return Span(trace, own, above, name, start, end, _ns(one.get("endTimeUnixNano")), failed, told, [])
 
 
 def _ms(nanos: object) -> int:
+    return _ns(nanos) // 1_000_000
+
+
+def _ns(nanos: object) -> int:
     try:
-        return max(0, int(str(nanos)) // 1_000_000)
+        return max(0, int(str(nanos)))
     except ValueError:
         return 0
 
@@ -193,22 +203,27 @@ def _agent(span: Span, otherwise: str) -> Conversation:
     made.instructions = _blocks(_json(first.get(SYSTEM) or span.told.get(SYSTEM))) or None
     made.tools = tools_in(_json(first.get(TOOLS) or span.told.get(TOOLS)))
     prompt = _words(_json(span.told.get(INPUT_MESSAGES))) or _words(_json(first.get(INPUT_MESSAGES)))
-    parts: list[tuple[int, int, Part]] = [(0, 0, Words(span.start, prompt))] if prompt else []
+    parts: list[tuple[_Order, Part]] = [((0, 0, 0), Words(span.start, prompt))] if prompt else []
     alone: list[Span] = []
     for one in spans:
         if one.operation in _REPLIES:
-            parts.append((one.end, 1, _said(one)))
+            parts.append((_order(one, 1), _said(one)))
         elif one.operation == "execute_tool":
             call = str(one.told.get(TOOL_CALL_ID) or one.id)
-            parts.append((one.end, 2, _returned(one, call)))
+            parts.append((_order(one, 2), _returned(one, call)))
             for agent in (below for below in one.below if below.operation in _AGENTS):
                 made.agents[call] = _agent(agent, "agent")
         else:
             alone.append(one)
-    made.parts = [part for _, _, part in sorted(parts, key=lambda found: found[:2])]
+    made.parts = [part for _, part in sorted(parts, key=lambda found: found[0])]
     _with_calls(made, spans)
     _tie(made, alone)
     return made
+
+
+def _order(span: Span, kind: int) -> "_Order":
+    """Return the place of a span's end: several may end within one tick of a clock."""
+    return span.end_ns, _count(span.told.get(END_SEQ)), kind
 
 
 def _with_calls(made: Conversation, spans: Iterable[Span]) -> None:
