@@ -11,7 +11,7 @@ Rules
   - The result of a call that began a sub-agent is not handed over: its end is the result. Rounds of
     sub-agents come before it. One that has not ended by then ends with the result as its last words.
   - A call without a result is `interrupted`. A result without a call is left out, and named.
-  - A reply that the program broke off ends the ask as `cancelled`.
+  - A reply that the program broke off, or that says nothing, ends the ask as `cancelled`.
   - The ways in which the traffic differs from the events stand beside the next reply (`differs`).
 """
 
@@ -170,7 +170,7 @@ class Thread:
             return
         uses = [block for block in said.blocks if block.get("type") == "tool_use"]
         is_cut = not uses and any(isinstance(part, Broken) for part in one.then)
-        if is_cut and self.is_host:
+        if (is_cut or _is_blank(said)) and self.is_host:
             self._cut(one)
             return
         self._reply(said, uses)
@@ -228,7 +228,8 @@ class Thread:
 
     def _cut(self, one: Round) -> None:
         """Enact a reply that was broken off before it had a call."""
-        broken = next(part for part in one.then if isinstance(part, Broken))
+        usual = Broken(one.said.at, "")
+        broken = next((part for part in one.then if isinstance(part, Broken)), usual)
         at = max(one.said.at, broken.at)
         self._enacted.cancel(at, broken.words or "broken off", self.address, self._replied(one.said))
         for part in one.then:
@@ -339,6 +340,14 @@ class Thread:
 
     def _differ(self, how: str) -> None:
         self.differs.append(how[:_DIFFERENCE_CHARS_MAX])
+
+
+def _is_blank(said: Said) -> bool:
+    """Return True for a reply with neither words nor calls: it was broken off before them."""
+    if said.failure:
+        return False
+    kinds = {block.get("type") for block in said.blocks}
+    return "tool_use" not in kinds and not text_in([one for one in said.blocks if one.get("text")]).strip()
 
 
 def _last_result(then: list[Returned | Words | Broken]) -> int:
