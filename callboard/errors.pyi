@@ -35,6 +35,7 @@ from callboard.actors.protocol.errors import SessionDetached as SessionDetached
 from callboard.actors.protocol.errors import SessionEnded as SessionEnded
 from callboard.actors.protocol.errors import SessionExists as SessionExists
 from callboard.actors.protocol.errors import SessionFailed as SessionFailed
+from callboard.actors.protocol.errors import SessionImported as SessionImported
 from callboard.actors.protocol.errors import SessionNotFound as SessionNotFound
 from callboard.actors.protocol.errors import StoreError as StoreError
 from callboard.actors.protocol.errors import StoreFailed as StoreFailed
@@ -87,6 +88,7 @@ __all__ = [
     "SessionEnded",
     "SessionExists",
     "SessionFailed",
+    "SessionImported",
     "SessionNotFound",
     "StoreError",
     "StoreFailed",

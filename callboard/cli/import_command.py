@@ -48,25 +48,25 @@ def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str
     """Put exported sessions, or the transcripts of other programs, into a log.
 
     \b
-    callboard    what `callboard export` writes as jsonl, without --parsed; `-` is stdin
-    claude-code  Claude Code's transcripts, ~/.claude/projects/PROJECT/SESSION.jsonl
-                 with the files of its sub-agents; a folder has all sessions below it
-    messages     JSON of the Messages API, Chat Completions or the Responses API
-    otlp         JSON of OpenTelemetry spans for generative AI, with their content
+    callboard    what `callboard export` writes as jsonl, without --parsed
+    claude-code  transcripts of Claude Code, with those of sub-agents
+    messages     JSON of the Messages API, Chat Completions or Responses
+    otlp         JSON of OpenTelemetry spans for generative AI
 
     An exported session keeps its id and therefore its digests, so one that is already in the log is refused.
     Digests that were computed with a key need that key: --key-file. Either every session of the file is
-    imported or the log stays unchanged.
+    imported or the log stays unchanged. `-` is stdin.
 
     A transcript becomes a session whose model and tools have answered as it says. All commands work on it; it
-    cannot be resumed, but forked with agents of yours. A second import adds only what is new.
+    cannot be resumed, but forked with agents of yours. A second import adds only what is new. A folder has
+    all sessions below it.
     docs/import.md has the details.
 
     \b
     Examples:
       callboard import session.jsonl
       ssh host callboard export 2026 | callboard import - --log here.db
-      callboard import ~/.claude/projects/-home-me-project --log claude.db
+      callboard import ~/.claude/projects/PROJECT --log claude.db
       callboard import SESSION.jsonl --follow --log claude.db
       callboard import conversation.json --log other.db
     """

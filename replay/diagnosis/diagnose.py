@@ -10,7 +10,7 @@ without a word of it, questions without an answer, effects that were repeated, a
 that differ from their siblings' or were not used, tools that always say the same.
 
 Of a session that was made of a transcript, findings are left out that need what it lacks: the system prompt
-and the tools, which count for the need of a call, and the moment at which words came.
+and the tools, which count for the need of a call, the effects of tools, and the moment at which words came.
 
 `causes` tells each cause once.
 """
@@ -80,7 +80,7 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     UnusedReports,
     SameAnswers,
 )
-_NOT_IN_TRANSCRIPTS: Final = frozenset({"above_need", "late_word"})
+_NOT_IN_TRANSCRIPTS: Final = frozenset({"above_need", "late_word", "repeated_effect"})
 _Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 

@@ -48,5 +48,5 @@ def _kind_of_value(data: bytes) -> str:
         return CALLBOARD
     if isinstance(value.get("resourceSpans"), list):
         return OTLP
-    is_line = value.get("type") in _LINE_TYPES and ("sessionId" in value or "uuid" in value)
+    is_line = value.get("type") in _LINE_TYPES and not {"sessionId", "session_id", "uuid"}.isdisjoint(value)
     return CLAUDE_CODE if is_line else MESSAGES if is_conversation(value) else ""

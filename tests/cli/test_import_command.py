@@ -13,6 +13,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 from tests.replay.exports.kit import events_of
+from tests.runtime.imports.transcripts import Writer, write
 
 
 def test_all_sessions_come_back_and_verify(callboard: Callboard, tmp_path: Path) -> None:
@@ -243,3 +244,37 @@ def test_a_killed_import_of_a_fork_is_completed(callboard: Callboard, own_log: P
     assert done.exit_code == 0, done.stderr
     assert callboard("export", "h", "--log", "new.db").stdout == content
     assert callboard("verify", "h", "--log", "new.db").exit_code in (0, 5)
+
+
+def test_a_transcript_tells_what_it_is_and_is_imported_once(callboard: Callboard, tmp_path: Path) -> None:
+    main = Writer()
+    main.user("Look.")
+    main.said("Done.")
+    write(tmp_path / "in" / "s1.jsonl", '{"type":"summary","summary":"x","leafUuid":"y"}', *main.lines)
+    (tmp_path / "in" / "talk.json").write_text('[{"role":"user","content":"Hi."}]')
+    log = str(tmp_path / "claude.db")
+    done = callboard("import", str(tmp_path / "in"), "--log", log)
+    assert (done.exit_code, done.stderr) == (0, "s1: 8 new events\n")
+    assert callboard("import", str(tmp_path / "in" / "s1.jsonl"), "--log", log).stderr == "s1: 0 new events\n"
+    assert callboard("verify", "s1", "--log", log).exit_code == 0
+    refused = callboard("resume", "s1", "survey:host", "--log", log)
+    assert (refused.exit_code, "callboard fork s1 --with" in refused.stderr) == (2, True)
+    assert callboard("import", str(tmp_path / "in" / "talk.json"), "--log", log).exit_code == 0
+
+
+def test_a_file_that_does_not_tell_what_it_is_or_has_no_conversation_is_refused(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    log = str(tmp_path / "new.db")
+    odd = write(tmp_path / "odd.jsonl", "no json", '{"a":1}')
+    done = callboard("import", str(odd), "--log", log)
+    assert (done.exit_code, "say it with --from callboard|claude-code|messages|otlp" in done.stderr) == (
+        2,
+        True,
+    )
+    done = callboard("import", str(odd), "--from", "messages", "--log", log)
+    assert (done.exit_code, "docs/import.md has the forms of --from messages" in done.stderr) == (2, True)
+    done = callboard("import", str(odd), "--from", "claude-code", "--log", log)
+    assert (done.exit_code, "no conversation in it" in done.stderr) == (1, True)
+    assert callboard("import", str(odd), "--follow", "--from", "otlp", "--log", log).exit_code == 2
+    assert callboard("import", str(tmp_path / "gone.jsonl"), "--log", log).exit_code == 3

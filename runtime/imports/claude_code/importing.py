@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.errors import SessionExists, SessionFailed
+from callboard.runtime.clock import now_ms
 from callboard.runtime.imports.claude_code.files import (
     LineFile,
     SessionFiles,
@@ -47,6 +48,14 @@ class SessionImport:
     def __init__(self, log: EventLog, files: SessionFiles, secrets: Secrets) -> None:
         self._log, self._files, self._secrets = log, files, secrets
         self._is_again = False
+        self._start = 0
+        self._restart()
+
+    async def _know(self) -> None:
+        """Find the time of a transcript without times: that of its first import."""
+        rows = await self._log.sessions()
+        known = next((row for row in rows if row.session_id == self._files.session and row.head), None)
+        self._start = known.created_ms if known else now_ms()
         self._restart()
 
     def _restart(self) -> None:
@@ -59,11 +68,12 @@ class SessionImport:
         for one in self._lines:
             scan.take((line for _, line in LineFile(one.path).lines()), one.agent)
         self._transcript = Transcript(
-            self._writing, scan, self._files.session, self._files.main.name, self._secrets
+            self._writing, scan, self._files.session, self._files.main.name, self._secrets, self._start
         )
 
     async def run(self) -> Imported:
         """Import all lines. Raises SessionExists for a session of the log that was not imported, HasForks."""
+        await self._know()
         await self._from_the_start()
         return self.result()
 
@@ -122,6 +132,7 @@ class SessionImport:
 
         A message that is written in pieces counts as whole once nothing came for a while.
         """
+        await self._know()
         await self._start_following()
         quiet_since: float | None = asyncio.get_running_loop().time()
         while not stop.is_set():

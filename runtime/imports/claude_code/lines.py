@@ -4,6 +4,9 @@
     assistant   a message, or one block of it: a line for each, with the same `message.id`
     system      `compact_boundary`: the conversation begins again with a summary
 
+The output of `claude -p --output-format stream-json` has the same lines without parents and times; those of a
+sub-agent name the call that began it (`parent_tool_use_id`).
+
 Every other type is left out: titles, snapshots, attachments, queues, progress. So are unknown fields. A line
 that is not a JSON object is left out and counted.
 """
@@ -33,7 +36,9 @@ class Line(msgspec.Struct, gc=False):
     uuid: Any = None
     parentUuid: Any = None
     sessionId: Any = None
+    session_id: Any = None
     agentId: Any = None
+    parent_tool_use_id: Any = None
     isSidechain: Any = None
     isMeta: Any = None
     isCompactSummary: Any = None
@@ -70,6 +75,16 @@ def line_of(data: bytes) -> Line | None:
 def is_message(line: Line) -> bool:
     """Return True for a line of the conversation."""
     return line.type in _MESSAGES and isinstance(line.message, dict)
+
+
+def agent_of(line: Line) -> str:
+    """Return the sub-agent whose line it is, as the line says; empty for none."""
+    return _text(line.agentId) or _text(line.parent_tool_use_id)
+
+
+def is_side(line: Line) -> bool:
+    """Return True for a line of a sub-agent's conversation."""
+    return line.isSidechain is True or bool(_text(line.parent_tool_use_id))
 
 
 def is_prompt(line: Line) -> bool:

@@ -15,8 +15,10 @@ from callboard.runtime.imports.claude_code.lines import (
     SYNTHETIC,
     TASKS,
     Line,
+    agent_of,
     blocks_of,
     is_message,
+    is_side,
     task_of,
 )
 from callboard.runtime.imports.traffic import Block
@@ -61,8 +63,10 @@ class Scan:
         for line in lines:
             if not is_message(line):
                 continue
+            if isinstance(line.parent_tool_use_id, str):
+                self.link(line.parent_tool_use_id, line.parent_tool_use_id)
             if line.type == "assistant":
-                self._take_said(line, agent or (line.agentId if isinstance(line.agentId, str) else ""))
+                self._take_said(line, agent or agent_of(line))
             else:
                 self._take_results(line)
             for name in ("version", "cwd", "gitBranch"):
@@ -72,7 +76,7 @@ class Scan:
     def _take_said(self, line: Line, agent: str) -> None:
         model = line.message.get("model")
         if isinstance(model, str) and model and model != SYNTHETIC:
-            if agent or line.isSidechain is True:
+            if agent or is_side(line):
                 self._models.setdefault(agent, model)
             else:
                 self.model = self.model or model

@@ -20,9 +20,11 @@ from callboard.actors.protocol.client_messages import RULES, Forked, Resumed, Se
 from callboard.actors.protocol.codec import encode
 from callboard.runtime.imports.claude_code.lines import (
     Line,
+    agent_of,
     blocks_of,
     is_message,
     is_prompt,
+    is_side,
     parts_of,
     time_of,
 )
@@ -56,12 +58,15 @@ class _Segment:
 class Transcript:
     """The sessions of one Claude Code session.
 
-    session: its id. name: of its file. scan: the names in it. left_out: the numbers of lines, by the reason.
+    session: its id. name: of its file. scan: the names in it. start: its time if its lines have none.
+    left_out: the numbers of lines, by the reason.
     """
 
-    def __init__(self, writing: Writing, scan: Scan, session: str, name: str, secrets: Secrets) -> None:
+    def __init__(
+        self, writing: Writing, scan: Scan, session: str, name: str, secrets: Secrets, start: int
+    ) -> None:
         self._writing, self._scan, self._session, self._name = writing, scan, session, name
-        self._secrets = secrets
+        self._secrets, self._start = secrets, start
         self._segments: list[_Segment] = []
         self._others: dict[str, _Segment] = {}
         self._threads: dict[str, tuple[_Segment, Thread]] = {}
@@ -81,11 +86,9 @@ class Transcript:
             return
         self._parents[uuid] = line.parentUuid if isinstance(line.parentUuid, str) else ""
         if not is_message(line):
-            self._is_compacted |= (
-                line.subtype == "compact_boundary" and line.isSidechain is not True and not agent
-            )
+            self._is_compacted |= line.subtype == "compact_boundary" and not is_side(line) and not agent
             return
-        if line.isSidechain is True or agent:
+        if is_side(line) or agent:
             await self._take_side(line, uuid, agent)
         else:
             await self._take_main(line, uuid)
@@ -100,7 +103,7 @@ class Transcript:
 
     async def _segment_for(self, line: Line) -> _Segment:
         """Return the session that a line of the main conversation belongs to."""
-        at, last = time_of(line), self._segments[-1] if self._segments else None
+        at, last = time_of(line) or self._start, self._segments[-1] if self._segments else None
         if last is None:
             return await self._open(self._session, at, {})
         if line.isCompactSummary is True or self._is_compacted:
@@ -125,7 +128,7 @@ class Transcript:
     # --- sub-agents -------------------------------------------------------------------
 
     async def _take_side(self, line: Line, uuid: str, agent: str) -> None:
-        key = agent or (line.agentId if isinstance(line.agentId, str) else "") or self._root_of(line, uuid)
+        key = agent or agent_of(line) or self._root_of(line, uuid)
         if key not in self._threads:
             self._threads[key] = self._bound(line, key) or await self._alone(line, key)
         segment, thread = self._threads[key]
@@ -160,7 +163,7 @@ class Transcript:
 
     async def _alone(self, line: Line, key: str) -> tuple[_Segment, Thread]:
         about = {"part_of": self._session, "because": "a sub-agent whose call is not in the transcript"}
-        segment = await self._begin(f"{self._session}.agent-{key}", time_of(line), about)
+        segment = await self._begin(f"{self._session}.agent-{key}", time_of(line) or self._start, about)
         self._others[key] = segment
         return segment, segment.host
 

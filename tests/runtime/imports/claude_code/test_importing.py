@@ -9,6 +9,7 @@ from callboard.actors.protocol.errors import SessionExists, SessionImported
 from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from tests.runtime.imports.transcripts import (
+    Line,
     Writer,
     bash,
     bodies,
@@ -289,3 +290,30 @@ def test_an_imported_session_is_forked_and_never_resumed(tmp_path: Path) -> None
 
     assert asyncio.run(go_on()) == "f1"
     assert bodies(tmp_path, "f1", Forked)[0].effects == "ask"
+
+
+def test_the_stream_of_the_command_line_is_read_with_its_sub_agents(tmp_path: Path) -> None:
+    def line(kind: str, content: object, above: str | None = None) -> Line:
+        message = {"role": kind, "content": content, "model": "claude-x"}
+        return {
+            "type": kind,
+            "message": message,
+            "parent_tool_use_id": above,
+            "session_id": "s",
+            "uuid": f"{content}",
+        }
+
+    lines = [
+        {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Agent"], "uuid": "1"},
+        line("assistant", [task("t1", "Find it.", tool="Agent")]),
+        line("user", "Find it.", "t1"),
+        line("assistant", [{"type": "text", "text": "x.txt"}], "t1"),
+        line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "x.txt"}]),
+        line("assistant", [{"type": "text", "text": "Found."}]),
+        {"type": "result", "subtype": "success", "session_id": "s", "uuid": "9"},
+    ]
+    write(tmp_path / "s1.jsonl", *lines)
+    assert list(imported(tmp_path)[0].made) == ["s1"]
+    assert [one.text for one in bodies(tmp_path, "s1", DelegationEnded, AskEnded)] == ["x.txt", "Found."]
+    assert recording(tmp_path, "s1", lambda found: found.events[0].at) > 10**12  # it has no times of its own
+    assert imported(tmp_path)[0].events == 0
