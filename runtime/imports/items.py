@@ -69,7 +69,8 @@ def is_conversation(value: object) -> bool:
 
 def _is_item(value: Block) -> bool:
     role, kind = value.get("role"), value.get("type")
-    return isinstance(role, str) or (isinstance(kind, str) and ("call_id" in value or "summary" in value))
+    is_item = "call_id" in value or isinstance(value.get("summary"), list)
+    return isinstance(role, str) or (isinstance(kind, str) and is_item)
 
 
 def _list_in(value: object) -> list[Any] | None:

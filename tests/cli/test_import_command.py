@@ -246,7 +246,9 @@ def test_a_killed_import_of_a_fork_is_completed(callboard: Callboard, own_log: P
     assert callboard("verify", "h", "--log", "new.db").exit_code in (0, 5)
 
 
-def test_a_transcript_tells_what_it_is_and_is_imported_once(callboard: Callboard, tmp_path: Path) -> None:
+def test_a_transcript_tells_what_it_is_and_is_imported_once(
+    callboard: Callboard, tmp_path: Path, folder: Path
+) -> None:
     main = Writer()
     main.user("Look.")
     main.said("Done.")
