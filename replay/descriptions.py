@@ -129,8 +129,14 @@ def _turn_requested(body: m.TurnRequested) -> str:
     )
 
 
+def _cleared(body: Compacted) -> str:
+    results = f"{counted(body.results, 'result')} cleared" * bool(body.results)
+    thoughts = f"thinking of {counted(body.thoughts, 'turn')} cleared" * bool(body.thoughts)
+    return " and ".join(filter(None, (results, thoughts)))
+
+
 def _compacted(body: Compacted) -> str:
-    how = f"{counted(body.results, 'result')} cleared" if body.by == "clear" else f"summary {body.summary}"
+    how = _cleared(body) if body.by == "clear" else f"summary {body.summary}"
     return (
         f"{how} in place of {counted(body.upto, 'message')}, {body.kept} kept, "
         f"at most {tokens(body.after)} tokens after {tokens(body.before)}"

@@ -40,7 +40,7 @@ SILENCE: Final = (
         "thoughts-are-an-answer",
         "An answer of thoughts alone is an answer.",
         "agent.content",
-        "            is_thought_only = is_thought_only and kind in _THOUGHTS\n",
+        "            is_thought_only = is_thought_only and kind in THOUGHTS\n",
         "            is_thought_only = False\n",
     ),
     Mutant(
