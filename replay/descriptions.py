@@ -18,7 +18,9 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
+from callboard.actors.protocol.blocks import kind_of
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
+from callboard.actors.protocol.conversation import blocks_of
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
@@ -152,7 +154,18 @@ def _reply(body: p.ModelReplied) -> str:
     if said is None:
         return f"{status}content that cannot be read{unknown}"
     made = [f"{use.name} {json_text(use.input)}" for use in said.uses]
-    return f"{status}{' | '.join(filter(None, [said.text, *made]))}{unknown}"
+    return f"{status}{' | '.join(filter(None, [said.text, *made, *_edited(body)]))}{unknown}"
+
+
+def _edited(body: p.ModelReplied) -> Iterator[str]:
+    """Yield what the service has done to the conversation by itself."""
+    if b"compaction" in bytes(body.content) and "compaction" in map(kind_of, blocks_of(body.content)):
+        yield "[the service compacted the conversation]"
+    edits = () if body.edits == NULL else msgspec.json.decode(body.edits)
+    for edit in edits if isinstance(edits, list) else ():
+        told = edit.items() if isinstance(edit, dict) else ()
+        said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told)
+        yield f"[the service edited the conversation: {said}]"
 
 
 def _returned(body: p.ToolReturned) -> str:

@@ -78,8 +78,16 @@ _TEXT: Final = msgspec.json.Decoder(str)
 BLANKS_SINCE: Final = 2
 """The rules since which a blank text is no words: those that an agent said before stay its last ones."""
 
+_COMPACTION_SINCE: Final = 2
+"""The rules since which a model goes on with a reply after its service has compacted the conversation."""
+
 READ: Final = frozenset({"text", "tool_use"})
 _NO_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({})
+
+
+def is_paused(stop_reason: str, rules: int) -> bool:
+    """Return True if a model is asked again for the rest of its reply. rules: of the session."""
+    return stop_reason == "pause_turn" or (stop_reason == "compaction" and rules >= _COMPACTION_SINCE)
 
 
 def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | None:

@@ -54,6 +54,7 @@ class ModelReplied(RichMessage, frozen=True):
     `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
     origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
     reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
+    edits: what the service has taken out of the conversation by itself, a JSON list in its own words.
     """
 
     turn: int
@@ -68,10 +69,13 @@ class ModelReplied(RichMessage, frozen=True):
     sent: Sent | None = None
     body: tuple[Json, ...] = ()
     reused: int = 0
+    edits: Json = NULL
 
     def __post_init__(self) -> None:
         if self.content == NULL:
             keep_default(self, "content", NULL)
+        if self.edits is not NULL and self.edits == NULL:
+            keep_default(self, "edits", NULL)
 
 
 @final

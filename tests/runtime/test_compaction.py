@@ -1,9 +1,12 @@
 """Conversations that become shorter, in live sessions."""
 
 import asyncio
+import inspect
 from pathlib import Path
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from callboard import (
     Agent,
@@ -22,13 +25,16 @@ from callboard import (
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import NOTHING, ZERO
 from callboard.replay import Recording
+from callboard.replay.descriptions import words_of
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.models.function import Answers
+from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.testing import simulate
 
 WINDOW = 12_000
@@ -275,3 +281,51 @@ def test_a_simulation_calls_the_function_and_refuses_one_that_waits() -> None:
     waits = Agent("talker", model=model, tools=[note], compact=Compact(keep_turns=2, by=slow), limits=limits)
     with pytest.raises(MisuseError, match="has no time"):
         simulate(waits, prompt="Talk.", tools={"note": lambda number: "noted"})
+
+
+# --- the services' own --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("edits", "kept"),
+    [
+        ('[{"type":"clear_tool_uses","cleared_tool_uses":8}]', "type clear_tool_uses, cleared tool uses 8"),
+        ('["odd", {}]', "edited the conversation: ]"),
+        ("{}", ""),
+        ("no JSON", ""),
+        ('["' + "x" * 10_000 + '"]', ""),
+    ],
+)
+def test_what_a_service_has_edited_by_itself_is_recorded_and_shown(
+    edits: str, kept: str, tmp_path: Path
+) -> None:
+    class Editing(ScriptedModel):
+        async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+            answer = await _later(super().call(request, on_text))
+            return replace(answer, edits=Json(edits.encode()))
+
+    host = Agent("host", model=Editing(["Hi."]))
+    outcome = Runtime(str(tmp_path / "log.db")).run_sync(host, "Hello.")
+    assert outcome.text == "Hi."
+    (reply,) = [
+        one.body for one in Recording.open(tmp_path / "log.db").events if isinstance(one.body, ModelReplied)
+    ]
+    assert (reply.edits == NULL) is (not kept and edits != "{}")
+    assert kept in words_of(reply)
+    assert ("edited" in words_of(reply)) is bool(kept)
+
+
+async def _later(answer: object) -> ModelAnswer:
+    return cast("ModelAnswer", await answer if inspect.isawaitable(answer) else answer)
+
+
+def test_a_reply_goes_on_after_the_service_has_compacted_the_conversation(tmp_path: Path) -> None:
+    """With `pause_after_compaction`, the reply is the summary alone, and the client asks on."""
+    summary = {"type": "compaction", "content": "So far: nothing."}
+    steps: list[Reply | str] = [Reply(content=[summary], stop_reason="compaction"), "Done."]
+    outcome = Runtime(str(tmp_path / "log.db")).run_sync(Agent("host", model=ScriptedModel(steps)), "Go.")
+    assert outcome.text == "Done."
+    events = Recording.open(tmp_path / "log.db").events
+    first, second = [one.body for one in events if isinstance(one.body, ModelReplied)]
+    assert "[the service compacted the conversation]" in words_of(first)
+    assert "compacted" not in words_of(second)

@@ -24,6 +24,7 @@ COMPACTION_RULES: Final = {
     "summary-request": "A request for a summary is the last request up to a reply, with one more text.",
 }
 _PARTS: Final = 10
+_PLAIN: Final = THOUGHTS | {"text", "tool_use"}
 
 
 class _Talk(msgspec.Struct, eq=False):
@@ -200,8 +201,15 @@ def why_too_short(request: ModelRequest, body: Compacted, begin: Begin) -> str:
 
 
 def _is_without_thoughts(was: list[dict[str, object]], now: list[dict[str, object]]) -> bool:
-    """Return whether a reply has lost all its thinking, and nothing else."""
+    """Return whether a reply has lost all its thinking and nothing else, and its service needs none of it."""
+    if any(one["type"] not in _PLAIN or _is_sealed(one) for one in was):
+        return False
     return bool(now) and len(now) < len(was) and now == [one for one in was if one["type"] not in THOUGHTS]
+
+
+def _is_sealed(block: dict[str, object]) -> bool:
+    part = block.get("part")
+    return block["type"] in THOUGHTS and isinstance(part, dict) and bool(part.keys() & {"id", "signature"})
 
 
 def _is_line_for(was: dict[str, object], now: dict[str, object]) -> bool:
