@@ -14,6 +14,7 @@ from callboard import (
     Limits,
     ModelRequest,
     Outcome,
+    ProgramContext,
     Reply,
     Runtime,
     ScriptedModel,
@@ -151,6 +152,15 @@ def test_rules_that_cannot_work_are_refused_in_words(wrong: dict[str, object]) -
 def test_a_program_has_no_conversation_to_shorten() -> None:
     with pytest.raises(TypeError, match="program\\(\\) has no argument 'compact'"):
         program(compact=Compact())  # type: ignore[call-overload]  # refused on purpose
+
+
+def test_a_program_or_a_brain_cannot_be_given_rules_later() -> None:
+    @program()
+    async def work(ctx: ProgramContext, prompt: str) -> str:
+        return prompt
+
+    with pytest.raises(InvalidAgent, match="program 'work' has no conversation that could be shortened"):
+        work.with_compact(Compact())
 
 
 def test_an_agent_is_not_shortened_by_anything_else() -> None:
