@@ -18,13 +18,12 @@ from callboard.actors.agent.content import read
 from callboard.actors.protocol import client_messages as c
 from callboard.actors.protocol import messages as m
 from callboard.actors.protocol import port_messages as p
-from callboard.actors.protocol.blocks import kind_of
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
-from callboard.actors.protocol.conversation import blocks_of
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.replay.compaction_words import compacted, service_edits
 from callboard.replay.formats import counted, duration, json_text, tokens, utc, value_text
 from callboard.runtime.log.tree import prompt_text
 
@@ -131,20 +130,6 @@ def _turn_requested(body: m.TurnRequested) -> str:
     )
 
 
-def _cleared(body: Compacted) -> str:
-    results = f"{counted(body.results, 'result')} cleared" * bool(body.results)
-    thoughts = f"thinking of {counted(body.thoughts, 'turn')} cleared" * bool(body.thoughts)
-    return " and ".join(filter(None, (results, thoughts)))
-
-
-def _compacted(body: Compacted) -> str:
-    how = _cleared(body) if body.by == "clear" else f"summary {body.summary}"
-    return (
-        f"{how} in place of {counted(body.upto, 'message')}, {body.kept} kept, "
-        f"at most {tokens(body.after)} tokens after {tokens(body.before)}"
-    )
-
-
 def _reply(body: p.ModelReplied) -> str:
     status = f"{body.status}: " * (body.status != "ok")
     unknown = "; use not known" * (body.usage is None)
@@ -154,18 +139,7 @@ def _reply(body: p.ModelReplied) -> str:
     if said is None:
         return f"{status}content that cannot be read{unknown}"
     made = [f"{use.name} {json_text(use.input)}" for use in said.uses]
-    return f"{status}{' | '.join(filter(None, [said.text, *made, *_edited(body)]))}{unknown}"
-
-
-def _edited(body: p.ModelReplied) -> Iterator[str]:
-    """Yield what the service has done to the conversation by itself."""
-    if b"compaction" in bytes(body.content) and "compaction" in map(kind_of, blocks_of(body.content)):
-        yield "[the service compacted the conversation]"
-    edits = () if body.edits == NULL else msgspec.json.decode(body.edits)
-    for edit in edits if isinstance(edits, list) else ():
-        told = edit.items() if isinstance(edit, dict) else ()
-        said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told)
-        yield f"[the service edited the conversation: {said}]"
+    return f"{status}{' | '.join(filter(None, [said.text, *made, *service_edits(body)]))}{unknown}"
 
 
 def _returned(body: p.ToolReturned) -> str:
@@ -330,7 +304,7 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
     ),
     m.ToolsGiven: Description("Tools", "tool", lambda it: _tool_names(it.tools)),
     m.TurnRequested: _aside("Turn", _turn_requested, links=("new",)),
-    Compacted: Description("Compacted", "model", _compacted, links=("summary",)),
+    Compacted: Description("Compacted", "model", compacted, links=("summary",)),
     SummaryRefused: Description(
         "Summary refused",
         "model",

@@ -72,9 +72,8 @@ class ModelReplied(RichMessage, frozen=True):
     edits: Json = NULL
 
     def __post_init__(self) -> None:
-        if self.content == NULL:
+        if self.content == NULL or self.edits is not NULL:
             keep_default(self, "content", NULL)
-        if self.edits is not NULL and self.edits == NULL:
             keep_default(self, "edits", NULL)
 
 
@@ -206,8 +205,7 @@ class ApprovalGiven(RichMessage, frozen=True):
 class CancelCall(Message, frozen=True):
     """An order to end one call, to the port that has it. Its one answer still comes.
 
-    A question to a person is withdrawn. A cancel that crosses the answer changes nothing.
-    """
+    A question to a person is withdrawn. A cancel that crosses the answer changes nothing."""
 
     turn: int
     call: int
