@@ -52,10 +52,10 @@ class ModelReplied(RichMessage, frozen=True):
     model: the name of the model that answered; empty if it is the one that was asked, or not known.
     sent: the request as it was sent, if the model tells. body: the part of its body between `sent.head` and
     `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
-    origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
-    reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
-    edits: what the service has taken out of the conversation by itself, a JSON list in its own words.
-    differs: of an imported session, the ways in which the traffic differs from the events, in words.
+    origin: of the content; None for that of the model that was asked (`ModelSpec.made_by`). reused: in a fork,
+    the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
+    edits: what the service took out of the conversation, a JSON list in its own words. differs: of imported
+    sessions, the ways in which the traffic differs from the events.
     """
 
     turn: int

@@ -9,6 +9,7 @@ Rules
   - The answer of the service goes to the program byte by byte, while it is read.
   - A request that may not be made is answered by a 403 that says why, with `x-should-retry: false`. A body
     that is no JSON is answered by a 400, and one without an answer of the service by a 502.
+  - A request with an `Origin` is refused: no page of a browser may use the gateway.
   - The program's headers go on, so its keys do. They are never kept.
 """
 
@@ -90,6 +91,10 @@ class Gateway:
                 writer.close()
 
     async def _serve(self, request: Request, answer: "_Answer") -> None:
+        if any(name.lower() == "origin" for name, _ in request.headers):
+            why = "the gateway is for a program, not for a page of a browser"
+            await answer.whole(403, refusal(None, "forbidden", why))
+            return
         name, _, rest = request.path.lstrip("/").partition("/")
         base = self._upstreams.get(name)
         if base is None:

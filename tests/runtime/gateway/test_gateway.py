@@ -175,11 +175,15 @@ def test_a_body_that_is_no_json_is_refused_and_other_requests_pass_uncounted(tmp
                     (await client.post(f"{url}/anthropic/v1/messages/count_tokens", json={})).status_code
                 )
                 codes.append((await client.get(f"{url}/elsewhere")).status_code)
+                page = {"origin": "https://a.example"}
+                codes.append(
+                    (await client.post(f"{url}/anthropic/v1/messages", json={}, headers=page)).status_code
+                )
             return codes, recorder.counts.passed, recorder.sessions
 
     with MessagesApi([]) as api:
         codes, passed, sessions = asyncio.run(run(api))
-    assert codes == [400, 400, 400, 400, 400, 404, 404]
+    assert codes == [400, 400, 400, 400, 400, 404, 404, 403]
     assert (passed, sessions) == ({"POST /v1/messages/count_tokens": 1}, [])
 
 
