@@ -52,10 +52,10 @@ class ModelReplied(RichMessage, frozen=True):
     model: the name of the model that answered; empty if it is the one that was asked, or not known.
     sent: the request as it was sent, if the model tells. body: the part of its body between `sent.head` and
     `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
-    origin: of the content; None for that of the model that was asked (`ModelSpec.made_by`). reused: in a fork,
-    the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
-    edits: what the service took out of the conversation, a JSON list in its own words. differs: of imported
-    sessions, the ways in which the traffic differs from the events.
+    origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
+    reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
+    edits: what the service has taken out of the conversation by itself, a JSON list in its own words.
+    differs: of an imported session, the ways in which the traffic differs from the events, in words.
     """
 
     turn: int
@@ -84,8 +84,7 @@ class CallTool(Message, frozen=True):
     """A tool call. arguments: the model's own bytes, which the port checks.
 
     given: in a later round of the call, the input that it had asked for; None in the first.
-    labels: of the agent that calls.
-    cache: for a tool whose results may be given again; None for any other.
+    labels: of the agent that calls. cache: for a tool whose results may be given again; None for any other.
     """
 
     turn: int
@@ -154,7 +153,6 @@ class RequestApproval(RichMessage, frozen=True):
     """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown.
 
     round: from 1 up, of a call that asks for input; 0 for any other. form: its forms, null for none.
-
     profile: of the agent that makes the call. timeout_ms: the question expires this many milliseconds after
     this event; 0 for never.
     """

@@ -175,10 +175,9 @@ def test_a_body_that_is_no_json_is_refused_and_other_requests_pass_uncounted(tmp
                     (await client.post(f"{url}/anthropic/v1/messages/count_tokens", json={})).status_code
                 )
                 codes.append((await client.get(f"{url}/elsewhere")).status_code)
+                place = f"{url}/anthropic/v1/messages"
                 page = {"origin": "https://a.example"}
-                codes.append(
-                    (await client.post(f"{url}/anthropic/v1/messages", json={}, headers=page)).status_code
-                )
+                codes.append((await client.post(place, json={}, headers=page)).status_code)
             return codes, recorder.counts.passed, recorder.sessions
 
     with MessagesApi([]) as api:
