@@ -277,7 +277,8 @@ class LinesOfTools(Invariant):
         if len(used) < len(said.uses[:most]) or any(one is None or one.approval != "never" for one in used):
             return
         places = life.most("max_parallel_tools", 1)
-        self._lines[who] = _Line(body.turn, range(len(used)), [event.seq] * places)
+        free = min(places, len(used))  # a session without a limit has more places than memory
+        self._lines[who] = _Line(body.turn, range(len(used)), [event.seq] * free)
 
     def on_CallTool(self, event: Event, body: CallTool) -> None:
         """Compare a start with the first call in line and the event that may start it."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from callboard.replay import Recording
+from callboard.replay.testing.rules.invariants import LogChecker
+from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.imports.claude_code.files import sessions_in
 from callboard.runtime.imports.claude_code.importing import Imported, SessionImport
 from callboard.runtime.log.opening import log_of
@@ -117,9 +119,13 @@ def imported(folder: Path, *paths: Path) -> list[Imported]:
 
 
 def recording(folder: Path, session: str, look: Callable[[Recording], T]) -> T:
-    """Look at a session of the log of a folder, once all its decisions are verified."""
+    """Look at a session of the log of a folder, once its decisions are verified and its rules checked."""
     with Recording.open(str(folder / "log.db"), session) as found:
         assert found.verify().is_ok
+        checker = LogChecker()
+        for event in found.events:
+            checker.hear(event)
+        assert [*checker.breaches, *check_requests(list(found.events))] == []
         return look(found)
 
 
