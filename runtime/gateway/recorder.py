@@ -35,6 +35,10 @@ class Counts(msgspec.Struct):
     passed: dict[str, int] = {}
 
 
+class Unrecordable(Exception):
+    """A request of which no session can be made, such as one with a tool of an odd name. message: why."""
+
+
 class Recorder:
     """Records the conversations of one program in the sessions of a runtime.
 
@@ -68,8 +72,7 @@ class Recorder:
         return [one.session.session_id for one in self.conversations if one.session is not None]
 
     async def handle(self, request: Asked, upstream: Callable[[], Awaitable[Answered]]) -> Answered:
-        """Answer a request with what the service says. Raises Refused, Failed."""
-        self.counts.recorded += 1
+        """Answer a request with what the service says. Raises Refused, Failed, Unrecordable."""
         async with self._opening:
             found = max(
                 (one for one in self.conversations if one.goes_on_with(request)),
@@ -78,6 +81,7 @@ class Recorder:
             )
             conversation = found or await self._new(request)
             conversation.is_busy = True
+        self.counts.recorded += 1
         try:
             return await conversation.handle(request, upstream)
         except Refused:
@@ -85,16 +89,17 @@ class Recorder:
             raise
 
     async def _new(self, request: Asked) -> Conversation:
-        made = Conversation(request, self._prices.get(request.model), is_limited=self._is_limited)
         about: dict[str, object] = {"format": RECORDED, "recording": self.name, "api": request.dialect}
         if (like := self._like(request)) is not None and like.session is not None:
             about["continues"] = like.session.session_id
-        new = NewSession(
-            f"{new_session_id()}", OPEN_ENDED, tags=(self.tag,), metadata=about, imported=RECORDED
-        )
+        new = NewSession(new_session_id(), OPEN_ENDED, tags=(self.tag,), metadata=about, imported=RECORDED)
         try:
+            prices = self._prices.get(request.model)
+            made = Conversation(request, prices, is_limited=self._is_limited)
             made.session = await self._runtime._started().open(made.agent, new)
         except CallboardError as error:
+            if not self._is_limited:  # the program works on, as it would without a recording
+                raise Unrecordable(str(error)) from error
             self.counts.refused += 1
             raise Refused(str(error)) from error
         self.conversations.append(made)

@@ -6,6 +6,7 @@
 Rules
   - A request of one of the three APIs is recorded. Any other, such as `count_tokens`, goes on as it is and is
     counted by its path.
+  - A request of which no session can be made goes on, too, unless the recording has a limit.
   - The answer of the service goes to the program byte by byte, while it is read.
   - A request that may not be made is answered by a 403 that says why, with `x-should-retry: false`. A body
     that is no JSON is answered by a 400, and one without an answer of the service by a 502.
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 from callboard.actors.protocol.errors import CallboardError
 from callboard.runtime.gateway.conversation import Failed, Refused
 from callboard.runtime.gateway.dialects import PATHS, Answered, Asked, Dialect, answered, asked, refusal
-from callboard.runtime.gateway.recorder import Recorder
+from callboard.runtime.gateway.recorder import Recorder, Unrecordable
 from callboard.runtime.gateway.streams import StreamedAnswer
 from callboard.runtime.models.failures import CallFailed
 
@@ -104,12 +105,14 @@ class Gateway:
         dialect = PATHS.get(urlsplit(path).path) if request.method == "POST" else None
         url = base.rstrip("/") + (path.removeprefix("/v1") if base.rstrip("/").endswith("/v1") else path)
         if dialect is None:
-            counted = f"{request.method} {urlsplit(path).path}"
-            passed = self._recorder.counts.passed
-            passed[counted] = passed.get(counted, 0) + 1
+            self._count(f"{request.method} {urlsplit(path).path}")
             await self._pass(request, url, answer)
             return
         await self._record(request, url, dialect, answer)
+
+    def _count(self, what: str) -> None:
+        passed = self._recorder.counts.passed
+        passed[what] = passed.get(what, 0) + 1
 
     async def _record(self, request: Request, url: str, dialect: Dialect, answer: "_Answer") -> None:
         wish = asked(dialect, request.body)
@@ -120,6 +123,9 @@ class Gateway:
             return
         try:
             await self._recorder.handle(wish, lambda: self._ask(request, url, wish, answer))
+        except Unrecordable as error:
+            self._count(f"{request.method} {urlsplit(url).path} ({error})"[:300])
+            await self._pass(request, url, answer)
         except Refused as error:
             why = f"callboard record refused this request: {error}"
             body = refusal(dialect, "permission_error", why)

@@ -220,3 +220,21 @@ def test_a_program_that_ends_with_calls_open_leaves_its_session_unfinished(tmp_p
         (session,) = asyncio.run(run(api))
     assert bodies(tmp_path, session, AskEnded, ToolReturned) == []
     assert len(bodies(tmp_path, session, ModelReplied)) == 1
+
+
+@pytest.mark.parametrize("limit", [None, Budget(tokens=10_000)])
+def test_a_request_of_which_no_session_can_be_made_passes_unless_there_is_a_limit(
+    tmp_path: Path, limit: Budget | None
+) -> None:
+    odd = {"model": "claude-x", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi."}]}
+    odd["tools"] = [{"name": "an odd name!", "input_schema": {"type": "object"}}]
+
+    async def run(api: MessagesApi) -> Any:
+        async with recording(tmp_path, {"anthropic": api.url}, limit) as (url, recorder):
+            async with httpx2.AsyncClient(headers={"x-api-key": "k"}) as client:
+                done = await client.post(f"{url}/anthropic/v1/messages", json=odd)
+            return done.status_code, len(recorder.counts.passed), recorder.sessions
+
+    with MessagesApi([json_answer(message(text("Hi.")))], is_strict=False) as api:
+        assert asyncio.run(run(api)) == ((403, 0, []) if limit else (200, 1, []))
+        assert len(api.seen) == (0 if limit else 1)
