@@ -1,7 +1,7 @@
 """One run of a brain: every agent that runs in it asks through its gate, and calls tools by the session.
 
 Agents run others by `Runner.run`: as tools, in guardrails, in functions. All of these go through the default
-runner of the framework. `Door` stands there: it leads runs inside a brain to the brain, and hands all others on.
+runner of the framework. `Door` stands there: it leads runs in a brain to the brain, and hands on all others.
 """
 
 import contextvars
