@@ -1,4 +1,4 @@
-"""The function that makes brains of the OpenAI Agents SDK: the package that it needs, the objects that it takes."""
+"""The function that makes brains of the OpenAI Agents SDK: its package, and the objects that it takes."""
 
 import importlib
 import importlib.metadata
@@ -20,6 +20,15 @@ from tests.runtime.brains.openai_cases import Verdict, expert
 def look() -> str:
     """Look."""
     return ""
+
+
+def nameless() -> FunctionTool:
+    """Return a tool without a name."""
+
+    async def run(context: Any, written: str) -> str:
+        return ""
+
+    return FunctionTool("", "", {"type": "object", "properties": {}}, run)
 
 
 def other() -> FunctionTool:
@@ -45,9 +54,7 @@ def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch: pytest.M
 @pytest.mark.parametrize("version", ["0.23.9", "0.25.0", "1.0.0"])
 def test_another_version_warns_and_names_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    with pytest.warns(
-        UntestedFramework, match=f"openai-agents {version} is installed, .* 0.24 up to 0.25"
-    ):
+    with pytest.warns(UntestedFramework, match=f"openai-agents {version} is installed, .* 0.24 up to 0.25"):
         openai_agent(expert())
 
 
@@ -56,12 +63,15 @@ def test_names_descriptions_tools_and_models_are_those_of_the_agents() -> None:
     assert (brain.name, brain.description, list(brain.tools)) == ("The_expert", "Knows.", ["add"])
     assert repr(brain) == "OpenAIBrain('The_expert')"
     assert openai_agent(expert(), "other", description="Is other.").name == "other"
-    assert brain.output_schema is Verdict
+    assert brain.output_type.schema is not None
     second = agents.Agent("second", model="gpt-b", tools=[look])
     first = agents.Agent("first", model="gpt-a", handoffs=[second], output_type=Verdict)
     both = openai_agent(first)
     assert [one.spec.name for one in both.models] == ["openai-agents:gpt-a", "openai-agents:gpt-b"]
-    assert (both.default_model, both.output_schema) == (both.models[0], None)  # the second one may answer
+    assert (both.default_model, both.output_type.schema) == (
+        both.models[0],
+        openai_agent(second).output_type.schema,
+    )  # the second one may answer
     assert list(both.tools) == ["look"]
     overridden = openai_agent(first, model=ScriptedModel([]))
     assert (len(overridden.models), repr(OpenAIAgentsModel("m"))) == (
@@ -93,7 +103,7 @@ def test_names_descriptions_tools_and_models_are_those_of_the_agents() -> None:
             {},
             "a tool is named 'look at it', and no model takes this name",
         ),
-        (agents.Agent("a", tools=[function_tool(lambda: "", name_override="")]), {}, "a tool is named ''"),
+        (agents.Agent("a", tools=[nameless()]), {}, "a tool is named ''"),
         (
             agents.Agent("a", tools=[function_tool(lambda: "", name_override="final_output")]),
             {},

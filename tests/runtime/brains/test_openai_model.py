@@ -3,7 +3,7 @@
 from typing import Any
 
 import agents
-import httpx
+import httpx2
 import openai
 import pytest
 from agents import ModelSettings
@@ -66,11 +66,11 @@ def test_it_answers_an_agent_with_its_tools_its_settings_and_its_usage() -> None
     ]
 
 
-REQUEST = httpx.Request("POST", "http://x")
+REQUEST = httpx2.Request("POST", "http://x")
 
 
 def status(code: int) -> openai.APIStatusError:
-    return openai.APIStatusError("no", response=httpx.Response(code, request=REQUEST), body=None)
+    return openai.APIStatusError("no", response=httpx2.Response(code, request=REQUEST), body=None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The runs inside a brain: by hand-off, as a tool, by guardrails and functions; and the ways past its gate."""
+"""The runs inside a brain: by hand-off, as a tool, in guardrails and functions; and ways past its gate."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,9 @@ def test_agents_as_tools_keep_their_options_and_call_their_tools_by_the_session(
     def answers(request: ModelRequest) -> Any:
         found = results(request) if turns_in(request) else []
         if system_of(request) == "inner":
-            return say(found[0][0]) if found else call("look", at=request.conversation[0]["content"][0]["text"])
+            return (
+                say(found[0][0]) if found else call("look", at=request.conversation[0]["content"][0]["text"])
+            )
         if found:
             return say(" and ".join(text for text, _ in found))
         return calls(call("ask", input="a"), call("ask", input="b"))
@@ -390,9 +392,11 @@ def test_nothing_of_a_brain_is_traced_and_runs_outside_are_as_before() -> None:
         )
         outcome = run(
             openai_agent(outer_agent),
-            lambda request: say("done")
-            if turns_in(request) or system_of(request) != "outer"
-            else call("ask", input="why?"),
+            lambda request: (
+                say("done")
+                if turns_in(request) or system_of(request) != "outer"
+                else call("ask", input="why?")
+            ),
         )
         assert outcome.text == "done"
         assert traces.seen == []
