@@ -107,7 +107,7 @@ class Gate(Model):
         own = {key: given.pop(key) for key in NATIVE if given.get(key) is not None}
         default = self._default.to_json_dict()
         for key in _DEFAULTED:
-            if own.get(key) == default.get(key) and not self._is_own:
+            if own.get(key) == default.get(key):  # the model that is asked may have others
                 own.pop(key, None)
         try:
             if self._is_own:
@@ -147,7 +147,9 @@ NO_STREAM: Final = (
 
 def default_settings(model: object) -> ModelSettings:
     """Return the settings that the framework gives an agent with this model by itself."""
-    return get_default_model_settings(model if isinstance(model, str) else None)
+    if model is None or isinstance(model, str):
+        return get_default_model_settings(model)
+    return ModelSettings()
 
 
 def _definition(tool: Tool) -> dict[str, object]:

@@ -12,6 +12,7 @@ import openai
 from agents import FunctionTool, ModelSettings
 from agents.exceptions import AgentsException
 from agents.items import ModelResponse, TResponseInputItem, TResponseOutputItem
+from agents.models.default_models import get_default_model_settings
 from agents.models.interface import Model, ModelTracing
 from agents.models.multi_provider import MultiProvider
 from agents.usage import Usage as FrameworkUsage
@@ -60,6 +61,7 @@ class OpenAIAgentsModel:
         self, model: Model | str, *, max_tokens: int = 8_192, prices: Prices | None = None, name: str = ""
     ) -> None:
         self._model = model
+        self._default = get_default_model_settings(model) if isinstance(model, str) else ModelSettings()
         called = name or (model if isinstance(model, str) else getattr(model, "model", type(model).__name__))
         self.spec = ModelSpec(f"openai-agents:{called}", max_tokens, prices=prices)
 
@@ -76,7 +78,7 @@ class OpenAIAgentsModel:
             response = await self._model.get_response(
                 _system(request.system) or None,
                 _items(request.messages),
-                _settings(request),
+                self._settings(request),
                 [_tool(msgspec.json.decode(tool)) for tool in request.tools],
                 None,
                 [],
@@ -94,6 +96,12 @@ class OpenAIAgentsModel:
         content = encoded(blocks, what="The reply")
         return ModelAnswer(content, _end(response), _usage(response.usage), model=self.spec.name)
 
+    def _settings(self, request: ModelRequest) -> ModelSettings:
+        params = {} if request.model.params == NULL else msgspec.json.decode(request.model.params)
+        choice = {"tool_choice": request.force_tool} if request.force_tool else {}
+        given = ModelSettings(**{**params, **choice, "max_tokens": request.model.max_tokens})
+        return self._default.resolve(given)
+
     async def aclose(self) -> None:
         """Do nothing: the client belongs to the one who made the model."""
 
@@ -103,12 +111,6 @@ def _system(system: Json) -> str:
     if isinstance(plain, list):
         return "\n\n".join(block.get("text", "") for block in plain)
     return plain if isinstance(plain, str) else ""
-
-
-def _settings(request: ModelRequest) -> ModelSettings:
-    params = {} if request.model.params == NULL else msgspec.json.decode(request.model.params)
-    choice = {"tool_choice": request.force_tool} if request.force_tool else {}
-    return ModelSettings(**{**params, **choice, "max_tokens": request.model.max_tokens})
 
 
 def _tool(tool: Mapping[str, Any]) -> FunctionTool:

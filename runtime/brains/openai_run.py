@@ -4,6 +4,7 @@ Agents run others by `Runner.run`: as tools, in guardrails, in functions. All of
 runner of the framework. `Door` stands there: it leads runs in a brain to the brain, and hands on all others.
 """
 
+import contextlib
 import contextvars
 import copy
 import dataclasses
@@ -247,4 +248,5 @@ async def run_in(run: BrainRun, agent: Agent[Any], given: Any, **options: Any) -
     try:
         return await door.run(agent, given, **options)
     finally:
-        _CURRENT.reset(token)
+        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
+            _CURRENT.reset(token)
