@@ -104,10 +104,10 @@ class Gate(Model):
     def _settings(self, settings: ModelSettings) -> dict[str, object]:
         """Return the parameters of a question. Raises MisuseError."""
         given = settings.to_json_dict()
-        own = {key: given.pop(key) for key in NATIVE if given.get(key) is not None}
+        own = {key: _stated(given.pop(key)) for key in NATIVE if given.get(key) is not None}
         default = self._default.to_json_dict()
         for key in _DEFAULTED:
-            if own.get(key) == default.get(key):  # the model that is asked may have others
+            if own.get(key) == _stated(default.get(key)):  # the model that is asked may have others
                 own.pop(key, None)
         try:
             if self._is_own:
@@ -143,6 +143,13 @@ NO_STREAM: Final = (
     "a brain does not stream: the program gets a reply whole; write `await Runner.run(...)`, and watch the "
     "session's own text instead"
 )
+
+
+def _stated(value: object) -> object:
+    """Return a setting without the parts of it that nobody stated."""
+    if not isinstance(value, dict):
+        return value
+    return {key: one for key, one in value.items() if one is not None}
 
 
 def default_settings(model: object) -> ModelSettings:

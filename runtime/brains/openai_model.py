@@ -13,6 +13,7 @@ from agents import FunctionTool, ModelSettings
 from agents.exceptions import AgentsException
 from agents.items import ModelResponse, TResponseInputItem, TResponseOutputItem
 from agents.models.default_models import get_default_model_settings
+from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.models.interface import Model, ModelTracing
 from agents.models.multi_provider import MultiProvider
 from agents.usage import Usage as FrameworkUsage
@@ -91,7 +92,7 @@ class OpenAIAgentsModel:
             return ModelAnswer(failure=error.failure, usage=ZERO)
         except (openai.OpenAIError, AgentsException) as error:
             return ModelAnswer(failure=_failure(error), usage=ZERO)
-        blocks = [block for item in response.output for block in _blocks(item)]
+        blocks = [_block(item) for item in response.output]
         on_text("".join(block["text"] for block in blocks if block["type"] == "text"))
         content = encoded(blocks, what="The reply")
         return ModelAnswer(content, _end(response), _usage(response.usage), model=self.spec.name)
@@ -124,6 +125,15 @@ def _tool(tool: Mapping[str, Any]) -> FunctionTool:
         never,
         strict_json_schema=False,
     )
+
+
+_MESSAGE: Final = {
+    "type": "message",
+    "role": "assistant",
+    "id": FAKE_RESPONSES_ID,  # which the framework leaves out
+    "status": "completed",
+}
+"""A message of another service."""
 
 
 # --- requests ---------------------------------------------------------------------------
@@ -170,32 +180,38 @@ def _part(block: dict[str, Any]) -> dict[str, Any]:
 def _reply(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in blocks:
-        if "item" in block:  # as it came from this service
-            found.append(block["item"])
-        elif block["type"] == "text":
-            found.append({"role": "assistant", "content": block["text"]})
+        part = block.get("part")  # as it came from this service
+        if block["type"] == "text":
+            said = {"type": "output_text", "text": block["text"], "annotations": []}
+            found.append({**(part or _MESSAGE), "content": [said]})
         elif block["type"] == "tool_use":
             given = block["input"]
             written = given if isinstance(given, str) else msgspec.json.encode(given).decode()
             call = {"call_id": block["id"], "name": block["name"], "arguments": written}
-            found.append({"type": "function_call", **call})
+            found.append({**(part or {"type": "function_call"}), **call})
+        elif part is not None:
+            found.append(part)
     return found
 
 
 # --- replies ----------------------------------------------------------------------------
 
 
-def _blocks(item: TResponseOutputItem) -> list[dict[str, Any]]:
+def _block(item: TResponseOutputItem) -> dict[str, Any]:
+    """Return an item as a block. What the block does not say otherwise stands under `part`."""
+    kept = dict(item) if isinstance(item, dict) else item.model_dump(mode="json", exclude_unset=True)
     if isinstance(item, ResponseFunctionToolCall):
-        given = _input(item.arguments)
-        return [{"type": "tool_use", "id": item.call_id, "name": item.name, "input": given}]
+        for key in ("call_id", "name", "arguments"):
+            kept.pop(key, None)
+        call = {"id": item.call_id, "name": item.name, "input": _input(item.arguments)}
+        return {"type": "tool_use", **call, "part": kept}
     if isinstance(item, ResponseOutputMessage):
-        return [{"type": "text", "text": _said(part)} for part in item.content]
-    kept = item if isinstance(item, dict) else item.model_dump(mode="json", exclude_unset=True)
+        kept.pop("content", None)
+        return {"type": "text", "text": "".join(map(_said, item.content)), "part": kept}
     if kept["type"] == "reasoning":
         text = "\n".join(part["text"] for part in kept.get("summary") or [])
-        return [{"type": "thinking", "thinking": text, "item": kept}]
-    return [{"type": kept["type"], "item": kept}]
+        return {"type": "thinking", "thinking": text, "part": kept}
+    return {"type": kept["type"], "part": kept}
 
 
 def _said(part: ResponseOutputText | ResponseOutputRefusal) -> str:

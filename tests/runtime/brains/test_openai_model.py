@@ -61,7 +61,13 @@ def test_it_answers_an_agent_with_its_tools_its_settings_and_its_usage() -> None
     # The thought goes back as it came.
     assert second.input[1]["encrypted_content"] == "e"
     assert second.input[2:] == [
-        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":"x"}'},
+        {
+            "type": "function_call",
+            "id": "c1",
+            "call_id": "c1",
+            "name": "look",
+            "arguments": '{"at":"x"}',
+        },
         {"type": "function_call_output", "call_id": "c1", "output": "saw x"},
     ]
 
