@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pydantic
 from agents import Agent as FrameworkAgent
-from agents import RunConfig
+from agents import AgentOutputSchema, RunConfig
 from agents.exceptions import (
     AgentsException,
     InputGuardrailTripwireTriggered,
@@ -165,6 +165,11 @@ def _models(agents: Sequence[FrameworkAgent[Any]]) -> dict[object, ModelChoice]:
 
 def _schema(agent: FrameworkAgent[Any]) -> Any:
     """Return the type of the result, if every agent that may give it has this one."""
-    kinds = {one.output_type for one in handed_to(agent)}
-    kind = kinds.pop() if len(kinds) == 1 else None
-    return kind if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel) else None
+    first, *others = [_output_type(one) for one in handed_to(agent)]
+    is_model = isinstance(first, type) and issubclass(first, pydantic.BaseModel)
+    return first if is_model and all(other is first for other in others) else None
+
+
+def _output_type(agent: FrameworkAgent[Any]) -> object:
+    kind = agent.output_type
+    return kind.output_type if isinstance(kind, AgentOutputSchema) else kind

@@ -40,6 +40,9 @@ Said = dict[str, Any]
 FINAL: Final = "final_output"
 """The tool by which a model gives an output of a type."""
 
+GO_ON: Final = "Go on."
+"""What a model is told where a hand-off, or a filter of its input, ends with words of a model."""
+
 _SYSTEM: Final = ("system", "developer")
 
 
@@ -123,6 +126,8 @@ class Conversation:
             at += count or 1
         if said and said[0]["role"] == "assistant":  # no service takes one that begins so
             said.insert(0, NOTHING_SAID)
+        if said and said[-1]["role"] == "assistant":  # a service would take it for the start of its reply
+            said.append({"role": "user", "content": [_text(GO_ON)]})
         return system, said
 
     def _reply(self, items: Sequence[Item], at: int) -> tuple[int, list[Block]]:

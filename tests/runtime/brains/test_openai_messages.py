@@ -86,6 +86,12 @@ def test_arguments_that_are_no_object_go_to_the_framework_as_they_came() -> None
     assert item["arguments"] == "{oops"
 
 
+def test_a_conversation_begins_and_ends_with_a_user() -> None:
+    _, said = Conversation().written([{"role": "assistant", "content": "So far: a."}])
+    assert [one["role"] for one in said] == ["user", "assistant", "user"]
+    assert said[2]["content"] == [text("Go on.")]
+
+
 @pytest.mark.parametrize(
     ("item", "system", "blocks"),
     [
