@@ -133,13 +133,14 @@ def openai_brain(
     agents = agents_of(agent, nested)
     tools = tools_of(agents, effects, in_program, lambda ctx: ctx.deps if context is None else context)
     named = {} if model is not None else _models(agents)
+    listed = {one.names: one for one in models if isinstance(one, OpenAIAgentsModel) and one.names}
     return OpenAIBrain(
         agent,
         name or _ILLEGAL.sub("_", agent.name),
         context,
         run_config,
         frozenset(in_program),
-        named,
+        {**listed, **named},
         is_overridden=model is not None,
         description=description or agent.handoff_description or "",
         tools=tools,

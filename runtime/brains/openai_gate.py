@@ -12,7 +12,7 @@ from agents.models.default_models import get_default_model_settings
 from agents.models.interface import Model, ModelTracing
 from agents.tool import Tool
 
-from callboard.actors.protocol.errors import DelegationFailed
+from callboard.actors.protocol.errors import DelegationFailed, InvalidPrompt, MisuseError
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, settings_of
 from callboard.runtime.brains.openai_messages import FINAL, Conversation, Said
 from callboard.runtime.brains.openai_model import NATIVE, OpenAIAgentsModel
@@ -24,6 +24,7 @@ _DROPPED: Final = ("max_tokens", "tool_choice", "timeout")
 _DEFAULTED: Final = ("reasoning", "verbosity")
 """Settings that the framework gives each agent by itself, for the model that it takes for the default."""
 
+_CHOICES: Final = ("required", "none")
 _AGAIN: Final = f"Give the result by a call of the tool {FINAL}."
 
 
@@ -70,13 +71,29 @@ class Gate(Model):
     ) -> ModelResponse:
         """Ask the session's model. Raises DelegationFailed; MisuseError for a request that cannot be put."""
         self._latch.check()
-        system, said = self._said.written(input)
+        try:
+            return await self._answered(
+                system_instructions or "", input, model_settings, tools, output_schema, handoffs
+            )
+        except (MisuseError, InvalidPrompt) as error:  # the framework may take it for a failed tool
+            raise self._latch.refuse(str(error)) from error
+
+    async def _answered(
+        self,
+        instructions: str,
+        given: str | list[TResponseInputItem],
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: AgentOutputSchemaBase | None,
+        handoffs: list[Handoff[Any, Any]],
+    ) -> ModelResponse:
+        system, said = self._said.written(given)
         offered = [*map(_definition, tools), *map(_handoff, handoffs)]
         is_typed = output_schema is not None and not output_schema.is_plain_text()
         if output_schema is not None and is_typed:
             offered.append(_output(output_schema))
         forced = self._forced(model_settings, offered, is_typed=is_typed)
-        prompt = "\n\n".join(filter(None, [*system, system_instructions or ""]))
+        prompt = "\n\n".join(filter(None, [*system, instructions]))
         most = model_settings.max_tokens
         question = Question(offered, prompt, self._settings(model_settings), most, forced)
         reply = await self._ask(said or [NOTHING_SAID], question)
@@ -109,12 +126,10 @@ class Gate(Model):
         for key in _DEFAULTED:
             if own.get(key) == _stated(default.get(key)):  # the model that is asked may have others
                 own.pop(key, None)
-        try:
-            if self._is_own:
-                return {**settings_of(given, _DROPPED, "model_settings"), **own}
-            return settings_of({**given, **own}, _DROPPED, "model_settings")
-        except Exception as error:
-            raise self._latch.refuse(str(error)) from None
+        if self._is_own:
+            choice = {"tool_choice": settings.tool_choice} if settings.tool_choice in _CHOICES else {}
+            return {**settings_of(given, _DROPPED, "model_settings"), **own, **choice}
+        return settings_of({**given, **own}, _DROPPED, "model_settings")
 
     def _forced(
         self, settings: ModelSettings, offered: Sequence[Mapping[str, object]], *, is_typed: bool
@@ -124,11 +139,13 @@ class Gate(Model):
         choice = settings.tool_choice
         if choice in (None, "auto"):
             return names[0] if is_typed and len(names) == 1 else ""
+        if choice in _CHOICES and self._is_own:
+            return ""  # a setting of its own
         if choice == "required" and len(names) == 1:
             return names[0]
         if isinstance(choice, str) and choice in names:
             return choice
-        raise self._latch.refuse(
+        raise MisuseError(
             f"tool_choice is {choice!r:.80}, and a question of a session may force one tool by its name: "
             f"name one of {', '.join(names) or 'none'}"
         )

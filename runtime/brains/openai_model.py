@@ -61,6 +61,7 @@ class OpenAIAgentsModel:
     def __init__(
         self, model: Model | str, *, max_tokens: int = 8_192, prices: Prices | None = None, name: str = ""
     ) -> None:
+        self.names = model if isinstance(model, str) else ""  # as an agent names it
         self._model = model
         self._default = get_default_model_settings(model) if isinstance(model, str) else ModelSettings()
         called = name or (model if isinstance(model, str) else getattr(model, "model", type(model).__name__))

@@ -65,7 +65,7 @@ class BrainRun:
 
     def options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a run of the framework, led to this brain. Raises MisuseError."""
-        if kept := [key for key in _KEPT if options.get(key)]:
+        if kept := [key for key in _KEPT if options.get(key) not in (None, False)]:
             raise self.latch.refuse(
                 f"a run in a brain has no {kept[0]}, whose messages are those of the session: leave it out"
             )
@@ -90,7 +90,8 @@ class BrainRun:
         if choice is None and model is not None and not parts.is_overridden:
             raise self.latch.refuse(
                 f"an agent asks {model!r:.80}, which its brain does not know: name the agent in "
-                "`openai_agent(..., nested=[...])`, or give one `model=` for all"
+                "`openai_agent(..., nested=[...])`, list the model in `models=[OpenAIAgentsModel(...)]`, or "
+                "give one `model=` for all"
             )
         asked = parts.asked if choice is None else choice
         if choice is not None and parts.asked is not None and choice.spec.name == parts.asked.spec.name:

@@ -135,6 +135,27 @@ def test_a_brain_asks_the_model_of_its_agent_with_the_settings_of_the_agent() ->
     assert asked.reasoning.effort == "high"
 
 
+def test_a_choice_of_tools_and_a_listed_model_are_those_of_the_framework() -> None:
+    model = Kept()
+
+    @agents.function_tool
+    async def ask() -> str:
+        """Ask an agent that the brain finds while it runs."""
+        return str((await agents.Runner.run(agents.Agent("late", model="gpt-late"), "x")).final_output)
+
+    late = OpenAIAgentsModel("gpt-late")
+    late._model = Kept()
+    given = ModelSettings(tool_choice="required")
+    first = ScriptedModel([[function_call("ask", {}, call_id="c")], [assistant_message("done")]])
+    lead = agents.Agent("lead", model=first, tools=[ask, agents.Agent("x").as_tool("x", "X.")])
+    brain = openai_agent(lead, in_program=["ask"], models=[late])
+    outcome = Runtime(":memory:").run_sync(brain, "go")
+    assert (outcome.text, outcome.usage.calls, len(late._model.settings)) == ("done", 3, 1)
+    choosy = agents.Agent("choosy", model=model, model_settings=given, tools=lead.tools)
+    Runtime(":memory:").run_sync(openai_agent(choosy, in_program=["ask"]), "go")
+    assert model.settings[0].tool_choice == "required"
+
+
 def test_agents_of_one_brain_ask_their_own_models() -> None:
     second = agents.Agent("second", model=ScriptedModel([[assistant_message("second")]]))
     step = function_call("transfer_to_second", {}, call_id="c")
