@@ -34,8 +34,8 @@ from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent
 from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching
 from callboard.runtime.brains.openai_messages import input_of
-from callboard.runtime.brains.openai_model import OpenAIAgentsModel
-from callboard.runtime.brains.openai_run import BrainRun, Parts, model_key, run_in
+from callboard.runtime.brains.openai_model import OpenAIAgentsModel, model_key
+from callboard.runtime.brains.openai_run import BrainRun, Parts, run_in
 from callboard.runtime.brains.openai_tools import agents_of, handed_to, tools_of
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -132,28 +132,29 @@ def openai_brain(
         raise InvalidAgent(f"{agent!r:.80} is not an agents.Agent")
     agents = agents_of(agent, nested)
     tools = tools_of(agents, effects, in_program, lambda ctx: ctx.deps if context is None else context)
-    named = {} if model is not None else _models(agents)
-    listed = {one.names: one for one in models if isinstance(one, OpenAIAgentsModel) and one.names}
+    named = {} if model is not None else _models(agents, models)
     return OpenAIBrain(
         agent,
         name or _ILLEGAL.sub("_", agent.name),
         context,
         run_config,
         frozenset(in_program),
-        {**listed, **named},
+        named,
         is_overridden=model is not None,
         description=description or agent.handoff_description or "",
         tools=tools,
-        model=named.get(model_key(agent.model)) if model is None else model,
-        models=[*named.values(), *models],
+        model=model if model is not None or agent.model is None else named[model_key(agent.model)],
+        models=[*named.values(), *(one for one in models if one not in named.values())],
         schema=_schema(agent),
         **options,
     )
 
 
-def _models(agents: Sequence[FrameworkAgent[Any]]) -> dict[object, ModelChoice]:
-    """Return the models that agents name, each under a name of its own."""
-    found: dict[object, ModelChoice] = {}
+def _models(
+    agents: Sequence[FrameworkAgent[Any]], listed: Sequence[ModelChoice | str]
+) -> dict[object, ModelChoice]:
+    """Return the models that agents name, each under a name of its own. listed: those that there are."""
+    found: dict[object, ModelChoice] = {one.key: one for one in listed if isinstance(one, OpenAIAgentsModel)}
     for agent in agents:
         if agent.model is None or model_key(agent.model) in found:
             continue

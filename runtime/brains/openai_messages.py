@@ -230,10 +230,11 @@ def _content(content: object) -> list[Block]:
     if isinstance(content, str):
         return [_text(content)]
     assert isinstance(content, Iterable)
-    return [_part(part) for part in content] or [_text("")]
+    return [part_block(part) for part in content] or [_text("")]
 
 
-def _part(part: Item) -> Block:
+def part_block(part: Item) -> Block:
+    """Return a part of a message, or of a tool's output, as a block. Raises MisuseError."""
     kind = part.get("type")
     if kind in ("input_text", "output_text", "text"):
         return _text(part["text"])
@@ -254,6 +255,12 @@ def _source(url: str) -> Block:
     if not comma:
         return {"type": "url", "url": url}
     return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+
+
+def output_part(block: Block) -> dict[str, Any]:
+    """Return a block of a tool's result as a part of an output. Raises MisuseError."""
+    part = _input_part(block)
+    return {**part, "type": part["type"].removeprefix("input_")}
 
 
 # --- prompts ----------------------------------------------------------------------------

@@ -52,6 +52,11 @@ _RETRYABLE: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR: Final = 500
 
 
+def model_key(model: Model | str) -> object:
+    """Return the key of a model that an agent names."""
+    return model if isinstance(model, str) else id(model)
+
+
 class OpenAIAgentsModel:
     """A model of the OpenAI Agents SDK in a session. model: the object, or its name, as `Agent` takes it.
 
@@ -61,7 +66,7 @@ class OpenAIAgentsModel:
     def __init__(
         self, model: Model | str, *, max_tokens: int = 8_192, prices: Prices | None = None, name: str = ""
     ) -> None:
-        self.names = model if isinstance(model, str) else ""  # as an agent names it
+        self.key = model_key(model)
         self._model = model
         self._default = get_default_model_settings(model) if isinstance(model, str) else ModelSettings()
         called = name or (model if isinstance(model, str) else getattr(model, "model", type(model).__name__))

@@ -22,9 +22,10 @@ from agents.tool import with_function_tool_failure_error_handler
 from agents.tool_context import ToolContext as FrameworkContext
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, InvalidAgent, NotApproved
-from callboard.runtime.brains.common import Latch
+from callboard.runtime.brains.common import Latch, call_content
 from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settings
-from callboard.runtime.brains.openai_messages import Conversation
+from callboard.runtime.brains.openai_messages import Conversation, output_part
+from callboard.runtime.brains.openai_model import model_key
 from callboard.runtime.brains.openai_tools import check_agent, is_agent
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -83,7 +84,7 @@ class BrainRun:
         )
         return {**options, "run_config": led}
 
-    def gate(self, model: object) -> Gate:
+    def gate(self, model: Model | str | None) -> Gate:
         """Return the gate for an agent with this model. Raises MisuseError for one that the brain lacks."""
         parts = self._parts
         choice = None if parts.is_overridden or model is None else parts.models.get(model_key(model))
@@ -167,7 +168,8 @@ class BrainRun:
     async def _call(self, name: str, context: FrameworkContext[Any], written: str) -> object:
         """Call a tool of the session. Raises CallFailed, which the framework tells to the model."""
         try:
-            return await self._ctx.call(name, **_arguments(name, written))
+            text, blocks = await call_content(self._ctx, name, _arguments(name, written))
+            return text if blocks is None else [output_part(block) for block in blocks]
         except (Interrupted, NotApproved) as error:
             # In our words: the framework's would ask the model to try again.
             self._said.failed.add(context.tool_call_id)
@@ -175,11 +177,6 @@ class BrainRun:
         except CallFailed:
             self._said.failed.add(context.tool_call_id)
             raise
-
-
-def model_key(model: object) -> object:
-    """Return the key of a model that an agent names."""
-    return model if isinstance(model, str) else id(model)
 
 
 def _arguments(name: str, written: str) -> dict[str, Any]:

@@ -25,8 +25,9 @@ from openai.types.responses import ResponseFunctionToolCall
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
-from callboard.runtime.brains.openai_messages import FINAL
+from callboard.runtime.brains.openai_messages import FINAL, part_block
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool
 
 ContextOf = Callable[[ToolContext], object]
@@ -180,7 +181,7 @@ def _are_one(first: FunctionTool, second: FunctionTool) -> bool:
 def _tool(one: FunctionTool, effect: Effect, context_of: ContextOf) -> Tool:
     bare = set_function_tool_failure_error_function(copy.copy(one), None)
 
-    def begin(arguments: dict[str, Any], ctx: ToolContext) -> Coroutine[Any, Any, str]:
+    def begin(arguments: dict[str, Any], ctx: ToolContext) -> Coroutine[Any, Any, str | Blocks]:
         written = msgspec.json.encode(arguments).decode()
         context: FrameworkContext[Any] = FrameworkContext(
             context=context_of(ctx), tool_name=one.name, tool_call_id=ctx.call_id, tool_arguments=written
@@ -206,7 +207,7 @@ def _tool(one: FunctionTool, effect: Effect, context_of: ContextOf) -> Tool:
     )
 
 
-async def _answer(tool: FunctionTool, context: FrameworkContext[Any], written: str) -> str:
+async def _answer(tool: FunctionTool, context: FrameworkContext[Any], written: str) -> str | Blocks:
     return _told(tool.name, await tool.on_invoke_tool(context, written))
 
 
@@ -230,13 +231,13 @@ async def _done(result: object) -> object:
     return result
 
 
-def _at_once(work: Coroutine[Any, Any, str], name: str) -> str:
+def _at_once(work: Coroutine[Any, Any, str | Blocks], name: str) -> object:
     before = asyncio._get_running_loop()
     asyncio._set_running_loop(_Caller())  # type: ignore[arg-type]  # it has all that is used
     try:
         work.send(None)
     except StopIteration as end:
-        return str(end.value)
+        return end.value
     finally:
         asyncio._set_running_loop(before)
         work.close()
@@ -252,13 +253,13 @@ def _permission(one: FunctionTool) -> Tool:
     )
 
 
-def _told(name: str, result: object) -> str:
-    """Return a result as the framework tells it to a model. Raises TypeError for a file."""
+def _told(name: str, result: object) -> str | Blocks:
+    """Return a result as the framework tells it to a model. Raises MisuseError for a file by its id."""
     call = ResponseFunctionToolCall(call_id="c", name=name, arguments="{}", type="function_call")
     told = ItemHelpers.tool_call_output_item(call, result)["output"]
     if isinstance(told, str):
         return told
-    texts = [str(part.get("text", "")) for part in told if part["type"] == "input_text"]
-    if len(texts) < len(told):
-        raise TypeError("a brain has no form for images and files that tools return: return text")
-    return "\n".join(texts)
+    blocks = [part_block(part) for part in told]
+    if all(block["type"] == "text" for block in blocks):
+        return "\n".join(block["text"] for block in blocks)
+    return Blocks(blocks)

@@ -73,6 +73,10 @@ def test_names_descriptions_tools_and_models_are_those_of_the_agents() -> None:
         openai_agent(second).output_type.schema,
     )  # the second one may answer
     assert list(both.tools) == ["look"]
+    dear = OpenAIAgentsModel("gpt-b", max_tokens=5)
+    listed = openai_agent(first, models=[dear]).models
+    assert [one.spec.name for one in listed] == ["openai-agents:gpt-b", "openai-agents:gpt-a"]
+    assert listed[0] is dear
     overridden = openai_agent(first, model=ScriptedModel([]))
     assert (len(overridden.models), repr(OpenAIAgentsModel("m"))) == (
         0,

@@ -164,7 +164,7 @@ def test_results_are_what_the_framework_would_tell() -> None:
         "model": Found(at=1),
         "text": agents.ToolOutputText(text="t"),
         "none": None,
-        "image": agents.ToolOutputImage(image_url="http://x/a.png"),
+        "image": agents.ToolOutputImage(file_id="f"),
     }
 
     @function_tool
@@ -180,6 +180,30 @@ def test_results_are_what_the_framework_would_tell() -> None:
     outcome = run(openai_agent(agents.Agent("typed", tools=[find])), answers)
     assert outcome.text.split("|")[:4] == ["{'a': 1}", "at=1", "t", "None"]
     assert outcome.text.endswith("Please try again.")
+
+
+def test_images_and_files_of_a_tool_go_to_the_model() -> None:
+    page = {"type": "document", "source": {"type": "url", "url": "http://x/a.pdf"}}
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+
+    @function_tool
+    async def shoot() -> Any:
+        """Shoot."""
+        return [
+            agents.ToolOutputText(text="two:"),
+            agents.ToolOutputImage(image_url="data:image/png;base64,aGk="),
+            agents.ToolOutputFileContent(file_url="http://x/a.pdf"),
+        ]
+
+    seen: list[Any] = []
+
+    def answers(request: ModelRequest) -> Any:
+        seen.append(request.conversation[-1])
+        return say("done") if turns_in(request) else call("shoot")
+
+    assert run(openai_agent(agents.Agent("eyes", tools=[shoot])), answers).text == "done"
+    (result,) = seen[1]["content"]
+    assert result["content"] == [{"type": "text", "text": "two:"}, image, page]
 
 
 def test_the_own_words_of_a_failed_tool_are_told_and_a_failure_that_must_end_the_run_does() -> None:

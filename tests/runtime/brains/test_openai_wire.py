@@ -12,7 +12,7 @@ from openai.types.shared import Reasoning
 
 from callboard.brains import openai_agent
 from callboard.runtime.runtime import Runtime
-from tests.openai_api import Call, OpenAIApi, Reply, Thought, failed
+from tests.openai_api import Answer, Call, OpenAIApi, Reply, Thought, failed
 from tests.runtime.brains.openai_cases import Verdict, expert
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def run(api: OpenAIApi, kind: str, make: Callable[[Any], Any]) -> Any:
 
 @pytest.mark.parametrize("kind", ["responses", "chat"])
 def test_a_brain_asks_its_service_as_the_service_wants(kind: str) -> None:
-    steps = [
+    steps: list[Answer] = [
         Reply((Thought("hm"), Call("transfer_to_the_expert", "{}", "c1"))),
         failed(503, "busy"),
         Reply(("Wait.", Call("add", '{"a": 2, "b": 3}', "c2"), Call("save", '{"key": "k"}', "c3"))),
@@ -56,7 +56,7 @@ def test_a_brain_asks_its_service_as_the_service_wants(kind: str) -> None:
 
     with OpenAIApi(steps) as api:
         outcome = run(api, kind, desk)
-        bodies = [seen.body for seen in api.seen]
+        bodies: list[Any] = [seen.body for seen in api.seen]
     assert outcome.unwrap() == Verdict(good=True, why="5")
     assert (outcome.usage.calls, len(bodies)) == (4, 4)
     if kind == "responses":
