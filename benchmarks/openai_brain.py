@@ -1,6 +1,6 @@
 """CPU time of a brain's turns beside those of its framework alone, and of the re-execution of its run.
 
-    python benchmarks/brains.py [--turns 50] [--rounds 5]
+    python benchmarks/openai_brain.py [--turns 50] [--rounds 5]
 
 An agent of the OpenAI Agents SDK calls one tool in each turn, and its model is a script. Rounds of both ways
 alternate, so that the ratios hold on a shared machine.
