@@ -61,6 +61,7 @@ def test_a_run_is_questions_calls_and_a_typed_report(tmp_path: Path) -> None:
         assert effects == {"add": "read", "save": "write"}
 
 
+@pytest.mark.slow
 def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
     host = Agent("host", agents=[openai_agent(expert(), effects={"add": "read"})])
 
@@ -74,6 +75,7 @@ def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
     explore(host, answers, "go", runs=12, faults="all")  # raises BrokenRules
 
 
+@pytest.mark.slow
 def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer() -> None:
     done = simulate(openai_agent(expert(), effects={"add": "read"}), policy, "2+3?")
     scenario, log = done.world.scenario, done.events
@@ -88,6 +90,7 @@ def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer()
         assert [one.status for one in after.of(ToolReturned)].count("interrupted") <= 1
 
 
+@pytest.mark.slow
 def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
     @function_tool
     def look() -> str:
@@ -127,6 +130,7 @@ def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) -> None:
     run(openai_agent(expert()), log=tmp_path / "log.db")
     code = (

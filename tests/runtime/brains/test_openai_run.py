@@ -167,7 +167,8 @@ def test_hooks_dynamic_instructions_and_hand_off_filters_see_the_run() -> None:
 
     class Hooks(agents.AgentHooks[Any]):
         async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-            seen.append(f"{agent.name} {tool.name} {result}")
+            usage = context.usage
+            seen.append(f"{agent.name} {tool.name} {result} {usage.requests} {usage.total_tokens > 0}")
 
     def told(context: Any, agent: Any) -> str:
         return f"You are {agent.name} for {context.context['who']}."
@@ -187,7 +188,7 @@ def test_hooks_dynamic_instructions_and_hand_off_filters_see_the_run() -> None:
 
     outcome = run(openai_agent(first, context={"who": "Ann"}, run_config=config), answers, "go")
     assert outcome.text == "done"
-    assert seen == ["first look seen x"]
+    assert seen == ["first look seen x 1 True"]
     assert said == [[{"role": "user", "content": [{"type": "text", "text": "go"}]}], "You are last for Ann."]
 
 
