@@ -112,11 +112,9 @@ class BrainRun:
             raise self.latch.refuse(str(error)) from None
         mine = agent.clone(
             model=self.gate(agent.model),
-            model_settings=agent.model_settings,
             tools=[self._tool(tool) for tool in agent.tools if isinstance(tool, FunctionTool)],
             handoffs=[self._handoff(step) for step in agent.handoffs],
         )
-        mine.model_settings = agent.model_settings  # which a clone with another model may lose
         self._led[id(agent)] = mine, agent
         return mine
 

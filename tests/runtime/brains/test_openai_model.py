@@ -135,6 +135,13 @@ def test_a_brain_asks_the_model_of_its_agent_with_the_settings_of_the_agent() ->
     assert asked.reasoning.effort == "high"
 
 
+def test_a_model_has_the_settings_that_the_framework_gives_it() -> None:
+    named = OpenAIAgentsModel("gpt-5")
+    named._model = kept = Kept()
+    assert Runtime(":memory:", model=named).run_sync(Agent("host"), "go").text == "own"
+    assert kept.settings[0].verbosity == "low"
+
+
 def test_a_choice_of_tools_and_a_listed_model_are_those_of_the_framework() -> None:
     model = Kept()
 

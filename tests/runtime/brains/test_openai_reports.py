@@ -251,6 +251,24 @@ def test_a_tool_that_takes_too_long_is_a_failed_one() -> None:
     assert outcome.text == "An error occurred while running the tool. Please try again."
 
 
+def test_a_synchronous_tool_may_run_a_loop_of_its_own_and_a_run_has_more_than_ten_turns() -> None:
+    @function_tool
+    def wait(at: int) -> str:
+        """Wait."""
+        return asyncio.run(later(at))
+
+    async def later(at: int) -> str:
+        await asyncio.sleep(0)
+        return f"waited {at}"
+
+    def answers(request: ModelRequest) -> Any:
+        done = turns_in(request)
+        return say(results(request)[0][0]) if done == 12 else call("wait", at=done)
+
+    outcome = run(openai_agent(agents.Agent("long", tools=[wait])), answers)
+    assert (outcome.text, outcome.usage.calls) == ("waited 11", 13)
+
+
 def test_a_tool_whose_result_is_the_output_ends_the_run() -> None:
     agent = agents.Agent("stops", tools=[look], tool_use_behavior="stop_on_first_tool")
     outcome = run(openai_agent(agent), lambda request: call("look", at=4))
@@ -266,10 +284,17 @@ def test_a_tool_whose_result_is_the_output_ends_the_run() -> None:
     ],
 )
 def test_a_setting_that_a_question_does_not_have_ends_the_brain(settings: Any, why: str) -> None:
-    agent = agents.Agent("set", tools=[look], model_settings=settings)
+    agent = agents.Agent("set", instructions="set", tools=[look], model_settings=settings)
     outcome = run(openai_agent(agent), lambda request: say("done"))
     assert outcome.kind == "crashed"
     assert why in outcome.detail
+    # As a tool it fails for the framework, which would tell the model so and go on.
+    above = agents.Agent("above", tools=[agent.as_tool("ask", "Ask.")])
+    nested = run(
+        openai_agent(above), lambda request: say("x") if turns_in(request) else call("ask", input="?")
+    )
+    assert nested.kind == "crashed"
+    assert why in nested.detail
 
 
 def test_settings_that_a_question_has_are_passed_on_and_a_tool_is_forced_once() -> None:
