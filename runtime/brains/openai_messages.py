@@ -91,8 +91,7 @@ class Conversation:
         given = str(block["id"])
         call = given if given not in self._calls else f"{given}_{name}"
         self._calls[call] = block
-        written = block["input"]
-        arguments = written if isinstance(written, str) else msgspec.json.encode(written).decode()
+        arguments = written_input(block["input"])
         return ResponseFunctionToolCall(
             id=name,
             call_id=call,
@@ -155,15 +154,15 @@ class Conversation:
                 )
 
     def _call_block(self, item: Item) -> Block:
-        arguments = str(item["arguments"] or "{}")
+        arguments = str(item["arguments"] or "")
         known = self._calls.get(item["call_id"])
         if known is not None and known["name"] == item["name"]:
-            return {**known, "input": _input(arguments)}
+            return {**known, "input": input_of_call(arguments)}
         return {
             "type": "tool_use",
             "id": item["call_id"],
             "name": item["name"],
-            "input": _input(arguments),
+            "input": input_of_call(arguments),
         }
 
     def _result(self, item: Item) -> Block:
@@ -218,9 +217,15 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text or EMPTY}
 
 
-def _input(arguments: str) -> object:
+def written_input(given: object) -> str:
+    """Return the input of a call as its arguments: text that is not an object goes back as it came."""
+    return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+
+
+def input_of_call(arguments: str) -> object:
+    """Return the arguments of a call as its input: an object, or a text that is not one."""
     try:
-        found = msgspec.json.decode(arguments)
+        found = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
         return arguments
     return found if isinstance(found, dict) else arguments
@@ -259,7 +264,7 @@ def _source(url: str) -> Block:
 
 def output_part(block: Block) -> dict[str, Any]:
     """Return a block of a tool's result as a part of an output. Raises MisuseError."""
-    part = _input_part(block)
+    part = input_part(block)
     return {**part, "type": part["type"].removeprefix("input_")}
 
 
@@ -276,11 +281,12 @@ def input_of(prompt: Json, earlier: Iterable[tuple[str, str]]) -> list[TResponse
         found.append({"role": "user", "content": asked or EMPTY})
         found.append({"role": "assistant", "content": answer or EMPTY})
     plain = msgspec.json.decode(prompt)
-    content = plain if isinstance(plain, str) else [_input_part(block) for block in plain]
+    content = plain if isinstance(plain, str) else [input_part(block) for block in plain]
     return [*found, {"role": "user", "content": content}]
 
 
-def _input_part(block: Block) -> dict[str, Any]:
+def input_part(block: Block) -> dict[str, Any]:
+    """Return a block of a user as a part of an input. Raises MisuseError."""
     source = block.get("source") or {}
     url = source.get("url", "")
     if source.get("type") == "base64":
@@ -291,9 +297,7 @@ def _input_part(block: Block) -> dict[str, Any]:
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if block["type"] == "document" and url:
         return {"type": "input_file", ("file_url" if source.get("url") else "file_data"): url}
-    raise MisuseError(
-        f"a brain of the OpenAI Agents SDK takes texts, images and documents, not {block['type']!r:.40}"
-    )
+    raise MisuseError(f"the OpenAI Agents SDK takes texts, images and documents, not {block['type']!r:.40}")
 
 
 def usage_of(usage: Usage) -> FrameworkUsage:

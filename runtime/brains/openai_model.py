@@ -24,12 +24,13 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.failures import CallFailed
+from callboard.runtime.brains.openai_messages import input_of_call, input_part, written_input
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sanitize import encoded
 
@@ -94,8 +95,9 @@ class OpenAIAgentsModel:
                 conversation_id=None,
                 prompt=None,
             )
-        except CallFailed as error:
-            return ModelAnswer(failure=error.failure, usage=ZERO)
+        except MisuseError as error:  # of a block that has no form here
+            failure = ModelFailure("invalid_request_error", str(error), is_retryable=False)
+            return ModelAnswer(failure=failure, usage=ZERO)
         except (openai.OpenAIError, AgentsException) as error:
             return ModelAnswer(failure=_failure(error), usage=ZERO)
         blocks = [_block(item) for item in response.output]
@@ -158,29 +160,14 @@ def _items(messages: Sequence[Json]) -> list[TResponseInputItem]:
 
 def _request(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     results = [_result(block) for block in blocks if block["type"] == "tool_result"]
-    parts = [_part(block) for block in blocks if block["type"] != "tool_result"]
+    parts = [input_part(block) for block in blocks if block["type"] != "tool_result"]
     return [*results, {"role": "user", "content": parts}] if parts else results
 
 
 def _result(block: dict[str, Any]) -> dict[str, Any]:
     content = block.get("content") or ""
-    output = content if isinstance(content, str) else [_part(part) for part in content]
+    output = content if isinstance(content, str) else [input_part(part) for part in content]
     return {"type": "function_call_output", "call_id": block["tool_use_id"], "output": output}
-
-
-def _part(block: dict[str, Any]) -> dict[str, Any]:
-    source = block.get("source") or {}
-    url = source.get("url", "")
-    if source.get("type") == "base64":
-        url = f"data:{source['media_type']};base64,{source['data']}"
-    if block["type"] == "text":
-        return {"type": "input_text", "text": block["text"]}
-    if block["type"] == "image" and url:
-        return {"type": "input_image", "image_url": url, "detail": "auto"}
-    if block["type"] == "document" and url:
-        return {"type": "input_file", ("file_url" if source.get("url") else "file_data"): url}
-    text = f"a block of type {block['type']!r} has no form in the OpenAI Agents SDK: leave it out"
-    raise CallFailed(ModelFailure("invalid_request_error", text, is_retryable=False))
 
 
 def _reply(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -191,8 +178,7 @@ def _reply(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
             said = {"type": "output_text", "text": block["text"], "annotations": []}
             found.append({**(part or _MESSAGE), "content": [said]})
         elif block["type"] == "tool_use":
-            given = block["input"]
-            written = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+            written = written_input(block["input"])
             call = {"call_id": block["id"], "name": block["name"], "arguments": written}
             found.append({**(part or {"type": "function_call"}), **call})
         elif part is not None:
@@ -209,7 +195,7 @@ def _block(item: TResponseOutputItem) -> dict[str, Any]:
     if isinstance(item, ResponseFunctionToolCall):
         for key in ("call_id", "name", "arguments"):
             kept.pop(key, None)
-        call = {"id": item.call_id, "name": item.name, "input": _input(item.arguments)}
+        call = {"id": item.call_id, "name": item.name, "input": input_of_call(item.arguments)}
         return {"type": "tool_use", **call, "part": kept}
     if isinstance(item, ResponseOutputMessage):
         kept.pop("content", None)
@@ -222,14 +208,6 @@ def _block(item: TResponseOutputItem) -> dict[str, Any]:
 
 def _said(part: ResponseOutputText | ResponseOutputRefusal) -> str:
     return part.refusal if isinstance(part, ResponseOutputRefusal) else part.text
-
-
-def _input(arguments: str) -> object:
-    try:
-        found = msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError:
-        return arguments
-    return found if isinstance(found, dict) else arguments
 
 
 def _end(response: ModelResponse) -> str:
