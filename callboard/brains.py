@@ -4,6 +4,8 @@ from callboard.lazy_names import lazy_names
 
 _HOMES = {
     "runtime.brains.frameworks": ("UntestedFramework", "pydantic_ai_agent"),
+    "runtime.brains.openai_agents": ("openai_agent",),
+    "runtime.brains.openai_model": ("OpenAIAgentsModel",),
     "runtime.brains.pydantic_model": ("PydanticAIModel",),
 }
 

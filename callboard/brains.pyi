@@ -2,10 +2,14 @@
 
 from callboard.runtime.brains.frameworks import UntestedFramework as UntestedFramework
 from callboard.runtime.brains.frameworks import pydantic_ai_agent as pydantic_ai_agent
+from callboard.runtime.brains.openai_agents import openai_agent as openai_agent
+from callboard.runtime.brains.openai_model import OpenAIAgentsModel as OpenAIAgentsModel
 from callboard.runtime.brains.pydantic_model import PydanticAIModel as PydanticAIModel
 
 __all__ = [
+    "OpenAIAgentsModel",
     "PydanticAIModel",
     "UntestedFramework",
+    "openai_agent",
     "pydantic_ai_agent",
 ]

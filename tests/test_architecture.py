@@ -153,6 +153,7 @@ def test_importing_callboard_loads_none_of_the_heavy_libraries() -> None:
         "pykka",
         "starlette",
         "mcp",
+        "agents",
         "openai",
         "pydantic_ai",
     }

@@ -43,6 +43,7 @@ FOLLOWED = [
             "changing-tools",
             "change-a-program",
             "pydantic-ai",
+            "openai-agents",
             "context",
             "compaction",
             "streaming",

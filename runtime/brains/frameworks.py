@@ -46,7 +46,7 @@ def pydantic_ai_agent(
     models, limits, permissions: as of `@program`. docs/pydantic-ai.md says what a brain does not do.
     Raises MissingExtra, InvalidAgent.
     """
-    _check_installed("pydantic_ai", "pydantic-ai-slim", "pydantic-ai")
+    check_installed("pydantic_ai", "pydantic-ai-slim", "pydantic-ai", TESTED)
     from callboard.runtime.brains.pydantic_agent import pydantic_brain
 
     return pydantic_brain(
@@ -63,7 +63,11 @@ def pydantic_ai_agent(
     )
 
 
-def _check_installed(module: str, distribution: str, extra: str) -> None:
+def check_installed(module: str, distribution: str, extra: str, tested: tuple[str, str]) -> None:
+    """Check that a framework is installed, and warn if its version was not tested. Raises MissingExtra.
+
+    tested: the first version that was tested, and the first one after those.
+    """
     try:
         importlib.import_module(module)
     except ImportError:
@@ -71,9 +75,9 @@ def _check_installed(module: str, distribution: str, extra: str) -> None:
             f"agents of this framework need {distribution}: pip install 'callboard[{extra}]'"
         ) from None
     found = importlib.metadata.version(distribution)
-    if not _numbers(TESTED[0]) <= _numbers(found)[:2] < _numbers(TESTED[1]):
+    if not _numbers(tested[0]) <= _numbers(found)[:2] < _numbers(tested[1]):
         text = (
-            f"{distribution} {found} is installed, and brains were tested with {TESTED[0]} up to {TESTED[1]}"
+            f"{distribution} {found} is installed, and brains were tested with {tested[0]} up to {tested[1]}"
         )
         warnings.warn(text, UntestedFramework, stacklevel=3)
 

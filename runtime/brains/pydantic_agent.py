@@ -13,10 +13,9 @@ Rules
   - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
 """
 
-import contextlib
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import pydantic
 from pydantic_ai import Agent as FrameworkAgent
@@ -37,7 +36,6 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.effects import Effect
-from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import (
     CallFailed,
     DelegationFailed,
@@ -46,20 +44,20 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
-from callboard.actors.protocol.immutable import Json
-from callboard.runtime.brains.pydantic_messages import Conversation, Said, earlier_messages, user_content
+from callboard.runtime.brains.common import (
+    EARLIER_MAX,
+    NOTHING_SAID,
+    Brain,
+    Latch,
+    latching,
+    settings_of,
+)
+from callboard.runtime.brains.pydantic_messages import Conversation, earlier_messages, user_content
 from callboard.runtime.brains.pydantic_model import PydanticAIModel
 from callboard.runtime.brains.pydantic_tools import RETRY, tools_of
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
-from callboard.runtime.programs.program import Program
-from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
 
-EARLIER_MAX: Final = 50
-"""Earlier asks of a session that a brain as its host is told."""
-
-LATCHED: Final = frozenset({"budget", "iteration_cap"})
-_PASSED: Final = ("temperature", "top_p", "top_k")
 _DROPPED: Final = ("timeout", "max_tokens")
 
 
@@ -70,7 +68,7 @@ class Gate(Model):
         super().__init__()
         self._ctx = ctx
         self._said = Conversation()
-        self.refusal: DelegationFailed | None = None
+        self.latch = Latch()
 
     @property
     def model_name(self) -> str:
@@ -89,8 +87,7 @@ class Gate(Model):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Ask the session's model. Raises DelegationFailed; MisuseError for a request that cannot be put."""
-        if self.refusal is not None:
-            raise self.refusal
+        self.latch.check()
         settings, wanted = self.prepare_request(model_settings, model_request_parameters)
         system, said = self._said.written(self.prepare_messages(messages, wanted))
         parts = [part.content for part in wanted.instruction_parts or []]
@@ -98,7 +95,7 @@ class Gate(Model):
         tools = _tools(wanted)
         try:
             reply = await self._ctx.ask_model(
-                messages=said or [_NOTHING],
+                messages=said or [NOTHING_SAID],
                 tools=tools,
                 system="\n\n".join(filter(None, [*system, *parts])),
                 settings=settings_given,
@@ -106,8 +103,7 @@ class Gate(Model):
                 force_tool=_forced(wanted, tools),
             )
         except DelegationFailed as error:
-            if error.kind in LATCHED:
-                self.refusal = error
+            self.latch.keep(error)
             raise
         return self._said.response(reply, self.model_name)
 
@@ -124,20 +120,11 @@ class Gate(Model):
         )
 
 
-_NOTHING: Final[Said] = {"role": "user", "content": [{"type": "text", "text": "(no prompt)"}]}
-
-
 def _settings_of(settings: ModelSettings | None) -> tuple[dict[str, object], int | None]:
     """Return the parameters of a question, and the most tokens of its reply. Raises MisuseError."""
-    given = {key: value for key, value in (settings or {}).items() if value is not None}
-    wrong = sorted(given.keys() - {*_PASSED, *_DROPPED})
-    if wrong:
-        raise MisuseError(
-            f"model_settings has {wrong[0]!r}, which services name in their own ways: give it to the model "
-            "of the brain, as in `model=AnthropicModel(..., params={...})`"
-        )
+    given = settings or {}
     most = given.get("max_tokens")
-    return {key: given[key] for key in _PASSED if key in given}, most if isinstance(most, int) else None
+    return settings_of(given, _DROPPED, "model_settings"), most if isinstance(most, int) else None
 
 
 def _tools(wanted: ModelRequestParameters) -> list[dict[str, object]]:
@@ -220,7 +207,7 @@ def retry_words(text: str) -> str | None:
     return words if mark else None
 
 
-class PydanticAIBrain(Program[Any, Any]):
+class PydanticAIBrain(Brain):
     """An agent of Pydantic AI as a program; `pydantic_ai_agent` makes one."""
 
     def __init__(
@@ -236,24 +223,12 @@ class PydanticAIBrain(Program[Any, Any]):
         self._deps = deps
         super().__init__(self._run, name, **options)
 
-    def __repr__(self) -> str:
-        return f"PydanticAIBrain({self.name!r})"
-
-    def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
-        main = super()._main_of(prompt, before)
-
-        def begin(run: ProgramRun) -> Coroutine[Any, Any, object]:
-            run.loop.runs_functions = True
-            return main(run)
-
-        return begin
-
     async def _run(self, ctx: ProgramContext, prompt: object) -> object:
         gate = Gate(ctx)
         hooks = Hooks(ctx, ctx.run_name, self.tools.keys(), self._in_program)
         earlier = [(one.prompt, one.text) for one in ctx.earlier(EARLIER_MAX)]
         asked = user_content(ctx.prompt_json) if isinstance(prompt, str) else str(to_jsonable_python(prompt))
-        with _latching(ctx, gate), disable_threads():
+        with latching(ctx, gate.latch), disable_threads():
             result = await self._framework_agent.run(
                 asked,
                 message_history=earlier_messages(earlier) or None,
@@ -263,29 +238,6 @@ class PydanticAIBrain(Program[Any, Any]):
                 usage_limits=UsageLimits(request_limit=None),  # ours hold
             )
         return result.output if isinstance(result.output, str) else to_jsonable_python(result.output)
-
-
-@contextlib.contextmanager
-def _latching(ctx: ProgramContext, gate: Gate) -> Iterator[None]:
-    """End the program by the refusal of a question. Other failures of questions end it by their kind."""
-    try:
-        yield
-    except DelegationFailed as error:
-        failure = gate.refusal or error
-        if failure.kind not in get_args(OwnKind):
-            raise
-        raise ctx.fail(failure.text or str(failure), kind=failure.kind) from error  # type: ignore[arg-type]  # checked
-    except Exception as error:
-        if gate.refusal is None:
-            raise
-        raise _refused(ctx, gate.refusal) from error
-    if gate.refusal is not None:
-        raise _refused(ctx, gate.refusal)
-
-
-def _refused(ctx: ProgramContext, refusal: DelegationFailed) -> Exception:
-    kind: OwnKind = "budget" if refusal.kind == "budget" else "iteration_cap"
-    return ctx.fail(refusal.text or str(refusal), kind=kind)
 
 
 def pydantic_brain(

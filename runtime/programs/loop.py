@@ -80,10 +80,12 @@ class ProgramLoop(_Base):
     """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets.
 
     runs_functions: True for a brain, whose framework runs functions by `run_in_executor`.
+    refused: the first refusal of I/O, which a framework may have caught.
     """
 
     def __init__(self, salt: int = 0) -> None:  # the base's would open a selector
         self.runs_functions = False
+        self.refused: MisuseError | None = None
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._cancelled_timers = 0
@@ -355,6 +357,7 @@ def due_ms(when: float) -> int:
     return math.ceil(round(when * 1_000, 6))  # a sum of seconds is off by a part of a nanosecond
 
 
+_IO: Final = "network or files"
 _INSTEAD: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("executor",), "threads"),
     (("threadsafe",), "calls from other threads"),
@@ -373,10 +376,13 @@ def _refusal(name: str, what: str) -> MisuseError:
 
 
 def _refused(name: str) -> Callable[..., object]:
-    what = next((what for parts, what in _INSTEAD if any(part in name for part in parts)), "network or files")
+    what = next((what for parts, what in _INSTEAD if any(part in name for part in parts)), _IO)
 
     def refuse(self: ProgramLoop, *args: object, **options: object) -> object:
-        raise _refusal(name, what)
+        error = _refusal(name, what)
+        if what == _IO:  # libraries look for settings of a loop, and do without them
+            self.refused = self.refused or error
+        raise error
 
     refuse.__doc__ = f"Refuse {name}. Raises MisuseError."
     return refuse

@@ -147,7 +147,9 @@ class EmptyAnswers(Invariant):
         return "" if is_last else "it was not asked once more"
 
     def _is_meant(self, life: Life) -> bool:
-        return life.begin.rules >= _SINCE_RULES and not life.profile.is_eager
+        # The reply to a question with its whole request is its program's as it is, without words, too.
+        is_whole = life.begin.asked is not None
+        return life.begin.rules >= _SINCE_RULES and not life.profile.is_eager and not is_whole
 
 
 class _Level(Struct, eq=False):

@@ -13,6 +13,10 @@ from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.testing.rules.requests import check_requests, requests_of
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.sessions.world import Worlds
+from callboard.runtime.models.scripted import say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
+from callboard.testing import simulate
 from tests.actors.harness import raw
 from tests.mutants.scenarios_programs import whole_requests
 
@@ -86,3 +90,14 @@ def test_a_step_that_is_not_made_of_blocks_asks_nothing() -> None:
     log = recorded()
     asked = {one.detail for one in check_requests(changed(log, garbage), {}) if one.name == "whole-asked"}
     assert asked == set()
+
+
+def test_a_reply_without_words_is_its_programs() -> None:
+    @program
+    async def asks(ctx: ProgramContext, prompt: str) -> str:
+        """Ask a whole request."""
+        reply = await ctx.ask_model(messages=[{"role": "user", "content": prompt}])
+        return reply.text or "nothing"
+
+    done = simulate(asks, lambda request: say(""), "go")
+    assert (done.outcome.text, done.breaches) == ("nothing", [])

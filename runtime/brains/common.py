@@ -1,0 +1,136 @@
+"""What the brains of all frameworks share: their program, and the refusals that end one.
+
+Rules
+  - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
+  - So does a misuse, as of the network inside the program: a framework may tell it to the model as a failed
+    tool, and answer.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from callboard.actors.protocol.endings import OwnKind
+from callboard.actors.protocol.errors import DelegationFailed, MisuseError
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.loop import ProgramLoop
+from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
+from callboard.runtime.programs.values import tool_value
+
+EARLIER_MAX: Final = 50
+"""Earlier asks of a session that a brain as its host is told."""
+
+LATCHED: Final = frozenset({"budget", "iteration_cap"})
+SETTINGS_PASSED: Final = ("temperature", "top_p", "top_k")
+"""The parameters of a call that a question passes on. The others services name in their own ways."""
+
+EMPTY: Final = "(empty)"
+"""In place of a text that no service takes empty."""
+
+NOTHING_SAID: Final[dict[str, Any]] = {
+    "role": "user",
+    "content": [{"type": "text", "text": "(no prompt)"}],
+}
+
+
+class Brain(Program[Any, Any]):
+    """An agent of another framework as a program, whose synchronous functions run in its steps."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
+        main = super()._main_of(prompt, before)
+
+        def begin(run: ProgramRun) -> Coroutine[Any, Any, object]:
+            run.loop.runs_functions = True
+            return main(run)
+
+        return begin
+
+
+class Latch:
+    """The refusal that a run has met. Once there is one, nothing more is asked."""
+
+    def __init__(self) -> None:
+        self.refusal: DelegationFailed | None = None
+        self.misuse: MisuseError | None = None
+
+    def check(self) -> None:
+        """Raise the refusal again, if there is one."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.misuse is not None:
+            raise self.misuse
+
+    def keep(self, error: DelegationFailed) -> None:
+        """Keep the failure of a question, if no later one can do better."""
+        if error.kind in LATCHED:
+            self.refusal = self.refusal or error
+
+    def refuse(self, text: str) -> MisuseError:
+        """Return the refusal of something that the log would not have, and keep it."""
+        self.misuse = self.misuse or MisuseError(text)
+        return self.misuse
+
+
+@contextlib.contextmanager
+def latching(ctx: ProgramContext, latch: Latch) -> Iterator[None]:
+    """End the program by the refusal of a question. Other failures of questions end it by their kind."""
+    try:
+        yield
+    except DelegationFailed as error:
+        failure = latch.refusal or error
+        if failure.kind not in get_args(OwnKind):
+            raise
+        raise ctx.fail(failure.text or str(failure), kind=failure.kind) from error  # type: ignore[arg-type]  # checked
+    except Exception as error:
+        _raise_latched(ctx, latch, error)
+        raise
+    _raise_latched(ctx, latch, None)
+
+
+def _raise_latched(ctx: ProgramContext, latch: Latch, error: Exception | None) -> None:
+    if (refusal := latch.refusal) is not None:
+        kind: OwnKind = "budget" if refusal.kind == "budget" else "iteration_cap"
+        raise ctx.fail(refusal.text or str(refusal), kind=kind) from error
+    misuse = latch.misuse or _misuse_of_loop()
+    if misuse is not None and misuse is not error:
+        raise misuse from error
+
+
+def _misuse_of_loop() -> MisuseError | None:
+    loop = asyncio.get_running_loop()
+    return loop.refused if isinstance(loop, ProgramLoop) else None
+
+
+async def call_content(
+    ctx: ProgramContext, name: str, arguments: Mapping[str, object]
+) -> tuple[str, list[dict[str, Any]] | None]:
+    """Call a tool of the program, and return its result as text, and its content blocks if it has some.
+
+    Raises CallFailed, Interrupted, NotApproved.
+    """
+    answer = await ctx._ask(name, arguments)
+    text = str(tool_value(name, answer))
+    has_blocks = bytes(answer.content).startswith(b"[")
+    return text, msgspec.json.decode(answer.content) if has_blocks else None
+
+
+def settings_of(given: Mapping[str, object], dropped: tuple[str, ...], where: str) -> dict[str, object]:
+    """Return the parameters of a question.
+
+    dropped: those that mean nothing here. where: what they were given to, for the error. Raises MisuseError.
+    """
+    stated = {key: value for key, value in given.items() if value is not None and key not in dropped}
+    if wrong := sorted(stated.keys() - {*SETTINGS_PASSED}):
+        raise MisuseError(
+            f"{where} has {wrong[0]!r}, which services name in their own ways: give it to the model "
+            "of the brain, as in `model=AnthropicModel(..., params={...})`"
+        )
+    return stated
