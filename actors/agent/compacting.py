@@ -196,10 +196,11 @@ def may_summarise(state: AgentState) -> bool:
 
 def summary_need(state: AgentState, tokens: int) -> Need:
     """Return the need of a summary that may follow a request with so much input; nothing before half-time."""
-    compaction, window = state.compaction, state.model.context_tokens
+    window = state.model.context_tokens
     # The last turn is not preceded by a summary.
-    if compaction is None or not window or not may_summarise(state) or turns_left(state) <= _SPARE_TURNS:
+    if not window or not may_summarise(state) or turns_left(state) <= _SPARE_TURNS:
         return NOTHING
+    compaction = compaction_of(state)
     if (tokens + state.model.max_tokens) * 200 <= window * compaction.rules.percent:
         return NOTHING
     model = compaction.rules.model
@@ -238,7 +239,7 @@ def _ask_for_summary(
     last = state.history.get(cut - 1)
     assert last is not None
     history = state.history
-    for place in range(history.size - 1, cut - 1, -1):
+    for place in reversed(range(cut, history.size)):
         history = history.drop(place)
     asked = user_message((*blocks_of(content_of(last)), block))
     digest = rolled(state.digest, Json(b"%d" % cut), asked)

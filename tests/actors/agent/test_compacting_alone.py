@@ -4,10 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.compacting import (
+    announce,
     begun,
     compaction_of,
     frees_enough,
+    given_up,
+    may_summarise,
     part_of,
+    restored,
     settlement,
     shorten_if_due,
     shorten_refused,
@@ -16,21 +20,24 @@ from callboard.actors.agent.compacting import (
     with_refused,
 )
 from callboard.actors.agent.compaction import Compaction, Pending
-from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.fallback import Fallback, first_of
 from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.shortening import Shorter, conversation_of, without_results
-from callboard.actors.agent.state import AgentState, closing_need
+from callboard.actors.agent.state import AgentState, closing_need, need_of, prefix_of
 from callboard.actors.agent.tasks import Task
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.blocks import content_of
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.compaction_texts import INSTRUCTIONS
-from callboard.actors.protocol.conversation import text_block, text_json, user_message
+from callboard.actors.protocol.conversation import blocks_of, rolled, text_block, text_json, user_message
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.makers import mark
 from callboard.actors.protocol.messages import Told, TurnRequested, TurnSettled
 from callboard.actors.protocol.profiles import CompactRules, ModelSpec
+from callboard.actors.protocol.repair_levels import START
 from callboard.actors.protocol.usage import NOTHING, Usage, bound_of_any
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import profile
@@ -277,3 +284,192 @@ def test_the_need_of_a_summary_is_that_of_its_models() -> None:
     assert summary_need(several, 5_000) == bound_of_any(5_000 + BLOCK, (large,))
     other = knowing(several, rules=replace(RULES, model=SUMMARISER))
     assert summary_need(other, 5_000) == bound_of_any(5_000 + BLOCK, (SUMMARISER,))
+
+
+def test_clearing_that_frees_less_than_a_tenth_is_no_compaction() -> None:
+    state = knowing(worked(size=400), rules=CLEAR_ONLY)
+    shorter = without_results(state, compaction_of(state))
+    assert shorter is not None
+    assert not frees_enough(state, shorter)
+    # One token too many, which clearing would free.
+    reply = 80_001 - state.context_tokens - size_of(state, Pending())
+    state = replace(state, model=replace(state.model, context_tokens=100_000, max_tokens=reply))
+    after, verdict = shorten_if_due(state, None, Pending())
+    assert verdict is None
+    assert compaction_of(after).stalls == 1
+
+
+def talk(by: str) -> IntMap[Json]:
+    """Return a conversation of messages with 1,000 bytes. by: a letter for each, as in `uaua`."""
+    made = {"u": "user", "a": "assistant"}
+    history = IntMap[Json]()
+    for one in by:
+        start = f'{{"role":"{made[one]}","content":"'
+        history = history.append(Json(f'{start}{"x" * (998 - len(start))}"}}'.encode()))
+    return history
+
+
+def cut_of(
+    by: str,
+    rules: CompactRules = RULES,
+    window: int = WINDOW,
+    refused: Json = NULL,
+    tokens: int = 100_000,
+) -> int:
+    """Return the number of messages that a summary is asked for; 0 if none is."""
+    state = knowing(replace(needing(500, rules, window), history=talk(by)), rules=rules)
+    prefix = replace(prefix_of(state), tokens=0)
+    state = replace(state, context_tokens=tokens, prefix=prefix)
+    after, verdict = shorten_refused(state, None, Pending(refused=refused))
+    if isinstance(verdict, str) or compaction_of(after).saved is None:
+        return 0
+    return after.history.size
+
+
+ROOM = REPLY + BLOCK
+
+
+@pytest.mark.parametrize(
+    ("by", "keep", "window", "cut"),
+    [
+        ("uauaua", 1, 0, 5),
+        ("uauaua", 2, 0, 3),
+        ("uauaua", 3, 0, 0),
+        ("uauaua", 0, 0, 5),  # a turn stays
+        ("uaua", 1, 0, 3),
+        ("ua", 1, 0, 0),
+        ("uua", 1, 0, 0),
+        ("uauaua", 1, 5_000 + ROOM, 5),
+        ("uauaua", 1, 4_999 + ROOM, 3),
+        ("uauaua", 1, 3_000 + ROOM, 3),
+        ("uauaua", 1, 2_999 + ROOM, 0),
+    ],
+)
+def test_the_messages_that_are_summarised_fit_the_window_of_the_model_that_writes(
+    by: str, keep: int, window: int, cut: int
+) -> None:
+    rules = replace(RULES, keep=keep)
+    assert cut_of(by, rules, window) == cut
+    writer = replace(rules, model=ModelSpec("writer", REPLY, context_tokens=window))
+    assert cut_of(by, writer) == cut
+
+
+SAID = talk("u").last()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "cut"),
+    [
+        (5_000, 0, 3),  # half of all that was refused
+        (4_999, 0, 0),
+        (9_000, 0, 5),
+        (8_999, 0, 3),
+        (9_000, 4_999 + ROOM, 3),  # the smaller one counts
+        (5_000, 90_000, 3),
+        (5_000, ROOM, 3),  # no room is none that is known
+        (5_000, ROOM + 1, 0),
+    ],
+)
+def test_half_of_a_request_that_was_refused_is_summarised(tokens: int, window: int, cut: int) -> None:
+    assert cut_of("uauaua", window=window, refused=SAID, tokens=tokens) == cut
+
+
+LARGE = replace(ModelSpec("scripted", REPLY, context_tokens=WINDOW), overhead_tokens=40)
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+@pytest.mark.parametrize("has_writer", [False, True])
+@pytest.mark.parametrize("refused", [NULL, SAID])
+@pytest.mark.parametrize("books", [None, Fallback((LARGE, LARGE), (), place=1, failed=(5, 0), is_open=True)])
+def test_a_request_for_a_summary_is_the_last_one_up_to_the_cut_and_one_more_text(
+    is_anew: bool, has_writer: bool, refused: Json, books: Fallback | None
+) -> None:
+    writer = replace(SUMMARISER, overhead_tokens=30, context_tokens=WINDOW)
+    rules = replace(RULES, model=writer if has_writer else None)
+    state = knowing(replace(needing(500, RULES), history=talk("uauaua"), fallback=books), rules=rules)
+    state = replace(
+        state,
+        is_anew=is_anew,
+        turn=5,
+        attempt=2,
+        cut_attempts=3,
+        turns_used=4,
+        repair=START,
+        context_tokens=100_000,
+    )
+    saved = conversation_of(state, compaction_of(state))
+    after, posts = shorten_refused(state, SETTLED, Pending(refused=refused))
+    assert isinstance(posts, tuple)
+    (post,) = posts
+    block, before = text_block(INSTRUCTIONS), [*state.history.values()][:5]
+    asked = user_message((*blocks_of(content_of(before[4])), block))
+    assert [*after.history.values()] == [*before[:4], asked]
+    size = sum(map(len, before))
+    known = compaction_of(after)
+    assert (known.pending, known.saved) == (Pending(refused=refused), saved)
+    assert known.summarised == (3 if refused != NULL else 4)
+    assert (after.turn, after.attempt, after.cut_attempts, after.unsent) == (6, 1, 0, None)
+    assert (after.phase, after.is_anew) == ("thinking", False)
+    digest = rolled(state.digest, Json(b"5"), asked)
+    if has_writer:
+        assert after.model == replace(writer, fallback=(), fallback_on=())
+        assert after.fallback == first_of(writer)[1]
+        assert after.digest == rolled(digest, mark(writer.made_by))
+        assert after.context_tokens == prefix_of(state).tokens + 30 + size - len(before[4]) + len(asked)
+    else:
+        assert after.fallback == (None if books is None else replace(books, failed=()))
+        assert after.digest == digest
+        assert after.context_tokens == prefix_of(state).tokens + size + len(block)
+    assert post == Post(
+        SUPERVISOR,
+        TurnRequested(
+            turn=6,
+            need=need_of(after),
+            digest=after.digest,
+            settled=SETTLED,
+            breaks_cache=is_anew or has_writer,
+            model="writer" if has_writer else "" if books is None else "scripted",
+            is_unbounded=books is not None and not has_writer,
+            repair=START,
+            purpose="summary",
+        ),
+    )
+    # The conversation that is put back keeps a repair that the summary needed.
+    back = restored(after)
+    assert (back.history, back.repair, back.digest) == (state.history, START, state.digest)
+    assert compaction_of(back).saved is None
+    raised = START.next
+    assert raised is not None
+    later = restored(replace(after, repair=raised))
+    assert (later.repair, later.digest) == (raised, rolled(state.digest, raised.mark))
+    assert restored(replace(after, repair=None)).digest == state.digest
+    stopped = given_up(after)
+    assert stopped == with_refused(
+        replace(back, compaction=replace(compaction_of(back), pending=None)), Pending(refused=refused)
+    )
+    assert given_up(state) == state
+
+
+def test_an_agent_that_stops_before_a_shorter_conversation_takes_effect_forgets_it() -> None:
+    state = needing(500)
+    ready = conversation_of(state, compaction_of(state))
+    assert given_up(knowing(state, pending=Pending(), ready=ready)) == knowing(
+        state, pending=None, ready=None
+    )
+
+
+def test_after_a_summary_every_result_behind_it_may_be_cleared() -> None:
+    state = knowing(needing(500), saved=conversation_of(needing(500), compaction_of(needing(500))))
+    shorter = Shorter(conversation_of(state, compaction_of(state)), 3)
+    after, posts = announce(state, None, Pending(), shorter, 17)
+    assert isinstance(posts, tuple)
+    (post,) = posts
+    assert isinstance(post.body, Compacted)
+    assert (post.body.by, post.body.summary) == ("summary", 17)
+    known = compaction_of(after)
+    assert (known.cleared, known.saved) == (1, None)
+
+
+@pytest.mark.parametrize(("left", "may"), [(1, False), (2, True)])
+def test_a_summary_needs_a_turn_after_it(left: int, may: bool) -> None:
+    assert may_summarise(replace(needing(500, RULES), turns_used=30 - left)) == may

@@ -1,4 +1,4 @@
-"""The shorter forms of a conversation, figure by figure: which messages change, and how far the bound falls."""
+"""The shorter forms of a conversation: which messages change, and how far the bound falls."""
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ from callboard.actors.protocol.conversation import message, text_block, text_jso
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.makers import NO_ORIGINS, with_reply
-from callboard.actors.protocol.media import NO_MEDIA, Media, media_in
+from callboard.actors.protocol.media import Media, media_in
 from callboard.actors.protocol.messages import ToolsGiven
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.port_messages import ModelReplied
@@ -403,4 +403,3 @@ def test_the_defaults_are_those_of_an_agent_that_has_shortened_nothing() -> None
         "ready": None,
         "cleared": 1,
     }
-    assert NO_MEDIA == Media()
