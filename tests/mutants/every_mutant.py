@@ -11,8 +11,8 @@ tests that reach the changed statement, the fastest first. So a mutant takes som
 Rules
   - A change outside of functions, or in a function that runs while modules are imported, has effects that no
     fork can take back. Such a mutant gets a process that has not imported the module yet (`mutant.install`).
-  - `--tests folder` takes all tests of the folder, and so does a module without mirrored ones. `--explore` sends those that survive
-    the tests into the sessions of all parts, with all rules.
+  - `--tests folder` takes all tests of the folder, and so does a module without mirrored ones. `--explore`
+    sends those that survive the tests into the sessions of all parts, with all rules.
   - Processes that a test starts have no mutant. A mutant that survives here may be found by `random_sample`,
     which writes it to the disk.
   - A fork that uses far more CPU time than the unchanged tests, or does not end, is told as `late` or `hangs`

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from pathlib import Path
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, TellEnded
 from callboard.actors.protocol.events import Event
@@ -234,3 +235,16 @@ def test_a_tool_has_the_name_of_its_failure_its_last_frames_and_a_part_of_its_wo
     found = Record(records.TOOLS, logging.WARNING, text, said, "host", "", "interrupted")
     assert of(cut, has_content=True) == found
     assert frames_of("Traceback of another kind\n" + deep) == ()
+
+
+def test_every_logger_of_the_code_is_listed() -> None:
+    root = Path(records.__file__).resolve().parents[2]
+    found = {
+        name
+        for path in root.rglob("*.py")
+        for name in re.findall(r'getLogger\("(callboard\..*?)"', path.read_text())
+    }
+    assert found - {*records.LOGGERS} <= {*records.OWN_LOGGERS}
+    assert {*records.OWN_LOGGERS} <= found | {"callboard.models", "callboard.tools"}
+    own = {value for name, value in vars(records).items() if name.isupper() and isinstance(value, str)}
+    assert own == {*records.LOGGERS}
