@@ -1,11 +1,17 @@
 """The agent that carries a question with its whole request."""
 
+import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.asked_requests import model_of
-from callboard.actors.agent.state import request_of
+from callboard.actors.agent.asked_requests import answers_whole, model_of
+from callboard.actors.agent.state import prefix_of, request_of
+from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol.limits import fill
+from callboard.actors.protocol.media import Media
 from callboard.actors.protocol.messages import Begin, Finished, ReportBack, TurnRequested
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.value_types import AskedRequest
+from callboard.replay.testing.sessions.scenario import NO_LIMITS
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, request
 from tests.actors.agent.test_whole_requests import HEAD, asks, waiting
 from tests.actors.harness import RETRYABLE, SCHEMA, USED, AgentHarness, raw
@@ -84,3 +90,32 @@ def test_with_a_schema_the_reports_follow_the_messages_of_the_program() -> None:
     assert [said["role"] for said in found.conversation] == ["user", "assistant", "user"]
     (end,) = carrier.reads(report({"n": 1}))
     assert isinstance(end, ReportBack)
+
+
+IMAGES = (1, 0, 90, 1)  # one linked image, of 90 bytes
+
+
+@pytest.mark.parametrize("media", [(), IMAGES])
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+@pytest.mark.parametrize("fallback", [(), (ModelSpec("n", 50),)])
+def test_the_state_of_an_agent_that_asks_with_the_request_of_a_program(
+    media: tuple[int, ...], schema: object, fallback: tuple[ModelSpec, ...]
+) -> None:
+    (one,) = asks(waiting(), request("a", "one"))
+    asked = AskedRequest("a", "digest", 700, 800, media=media)
+    model = ModelSpec("m", 100, image_tokens=5_000, fallback=fallback)
+    agent = AgentHarness("host.1.1")
+    agent.hears(Begin(one.implicit, one.prompt, model, fill(NO_LIMITS), raw(schema), rules=2, asked=asked))
+    state, prefix = agent.state, prefix_of(agent.state)
+    assert state.asked == asked
+    assert state.digest == (rolled("digest", prefix.system, *prefix.tools) if schema else "digest")
+    more = 5_000 - 90 if media else 0
+    assert state.context_tokens == 700 + prefix.tokens + more
+    books = state.fallback
+    assert (books is None) == (not media and not fallback)
+    if books is not None:
+        assert books.media == Media(*media)
+        own = prefix.tokens
+        assert books.input_bytes == own + 800
+    assert answers_whole(state) == (schema is None)
+    assert not answers_whole(AgentHarness("host").state)
