@@ -1,28 +1,20 @@
 """MemoryLog: the contract, and the same bytes as SQLite's."""
 
 from collections.abc import Awaitable, Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Cancel
-from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed, WrongHead
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.profiles import ModelSpec
-from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
-from callboard.actors.session.usage_books import Charge
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
-from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, event, events, large, run
+from tests.runtime.log.transcripts import answer_alike
 
 
 class InMemory:
@@ -174,93 +166,8 @@ def test_a_log_that_is_closed_takes_and_says_nothing(ask: Callable[[MemoryLog], 
     run(work)
 
 
-def charge(day: str, model: str, tokens: int) -> Charge:
-    return Charge(day, model, "host", Usage(tokens, calls=1))
-
-
-async def answers(log: EventLog) -> list[object]:
-    """Let a log do everything that a log can do. Return all that it says."""
-    said: list[object] = []
-    await log.open()
-    for name, made_ms in (("a", 5), ("b", 9), ("c", 9)):
-        said.append(await log.create(name, made_ms, f"title of {name}", name.encode() * 32))
-    spent = [charge("2026-11-29", "m", 4), charge("2026-11-28", "n", 5), charge("2026-11-29", "m", 6)]
-    body = Begin(Json(b"{}"), Json(b'"x"'), ModelSpec("m"), Limits())
-    mixed = [
-        *events(1, 5),
-        event(6, Cancel("x"), sender=HOST, recipient="host.1"),
-        event(7, body, sender="host.1", recipient=HOST),
-        *events(8, 12),
-    ]
-    said += await log.append([Append("a", 0, 1, mixed, (), spent), Append("b", 0, 1, events(1, 3))])
-    said += await log.append([Append("a", 12, 1, [], (), [charge("2026-11-30", "m", 1)])])
-    said.append(await log.fork("f", 20, "fork", "a", 9, events(10, 11)))
-    said.append(await log.fork("g", 21, "fork of a fork", "f", 10))
-    said.append(await log.fork("h", 22, "fork at a seam", "f", 9))
-    said.append(await log.fork("i", 23, "fork at the end", "f", 11))
-    for base in (0, 12):
-        with pytest.raises(WrongHead) as caught:
-            await log.fork("j", 24, "", "f", base)
-        said.append(str(caught.value))
-    for name, (start, limit) in product(
-        "afghi", ((1, 99), (0, 3), (-5, 2), (8, 2), (9, 3), (10, 1), (12, 5), (3, 0))
-    ):
-        said.append(await log.read(name, start, limit))
-    said.append([await log.read("a"), await log.read("g", 9)])
-    for query in (
-        SessionQuery(),
-        SessionQuery(limit=2),
-        SessionQuery(limit=0),
-        SessionQuery(since_ms=1_000_000_000_000),
-        SessionQuery(after=(await log.sessions())[1].cursor, limit=2),
-    ):
-        said.append(await log.sessions(query))
-    said += [await log.take_over("b"), await log.take_over("b"), await log.head("g")]
-    said += [await log.usage(), await log.usage("2026-11-29"), await log.usage("2027")]
-    await log.set_usage("a", [charge("2026-11-29", "z", 3), charge("2026-11-29", "y", 3)])
-    await log.set_usage("f", [charge("2026-11-29", "z", 2)])
-    said += [await log.usage(), [row.usage for row in await log.sessions()]]
-    said.append(await log.delete("a", keep_forks=True))
-    said.append([await log.sessions(), await log.usage(), await log.read("f"), await log.head("f")])
-    said += [await log.delete(name, keep_forks=True) for name in "fghic"]
-    said.append(await log.sessions())
-    said += await spending(log)
-    await log.close()
-    return said
-
-
-def reserved(session: str, turn: int) -> Reservation:
-    spans = (("*", "2026-11"), ("tenant:*=tenant:a", "2026-11-28"))
-    return Reservation(CallKey(session, 1, "host.1", turn, 1), Need(100, 50), spans)
-
-
-async def spending(log: EventLog) -> list[object]:
-    """Let a log keep the spending of two sessions, and delete them. Return all that it says."""
-    said: list[object] = []
-    books = log.spending
-    assert books is not None
-    await log.create("early", 0, "")  # with no event that has a time
-    for name, own in (("b", events(4, 5)), ("early", [])):
-        changes = [reserved(name, 1), reserved(name, 2), Settlement(reserved(name, 1), Need(30, 3))]
-        head = await log.head(name)
-        (row,) = [one for one in await log.sessions() if one.session_id == name]
-        said += await log.append([Append(name, head.seq, row.epoch, own, changes)])
-        said += [await books.read(), sorted(await books.unlogged(), key=str)]
-        await log.delete(name)
-        said += [await books.read(), sorted(await books.unlogged(), key=str)]
-    return said
-
-
 def test_both_stores_answer_alike(tmp_path: Path) -> None:
-    memory, file = MemoryLog(), SQLiteLog(tmp_path / "log.db")
-    for one, other in zip(run(lambda: answers(memory)), run(lambda: answers(file)), strict=True):
-        assert one == other
-    with SQLiteReader(tmp_path / "log.db") as reader:
-        kept: LogReader = MemoryReader(memory)
-        assert (kept.sessions(), kept.usage()) == (reader.sessions(), reader.usage())
-        (spent, lost), (same, also) = kept.spending(), reader.spending()
-        assert (spent, sorted(lost, key=str)) == (same, sorted(also, key=str))
-        assert spent.spent
+    answer_alike(MemoryLog(), tmp_path / "log.db")
 
 
 def test_readers_of_both_stores_find_the_events_of_an_actor_alike(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.stores.forks import forked
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
@@ -41,6 +42,7 @@ from callboard.runtime.log.session_rows import (
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import run
+from tests.runtime.log.transcripts import answer_alike
 
 
 def of(*bodies: object) -> RowChange:
@@ -300,3 +302,7 @@ def test_trees_are_told_apart_by_their_roots_also_where_the_root_was_deleted() -
     assert taken("b", "c", "f") == []
     assert taken("c", "g", "x") == ["x"]
     assert taken("f", "g") == ["g", "f"]
+
+
+def test_the_rows_of_sessions_are_the_same_in_both_stores(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")
