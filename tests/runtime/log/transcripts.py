@@ -1,5 +1,6 @@
 """Transcripts of logs: all that a store says in the course of some sessions, the same for any store."""
 
+import inspect
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.log.protocol import Append, EventLog, LogReader
 from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -142,11 +143,22 @@ async def asks(log: EventLog) -> list[object]:
     return said
 
 
+def has_usual_defaults(*kinds: type) -> None:
+    """Check the defaults of the methods that read pages of events."""
+    for kind in kinds:
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            given = {one.name: one.default for one in inspect.signature(method).parameters.values()}
+            if name in ("read", "events", "events_of"):
+                assert given["limit"] == 10_000, f"{kind.__name__}.{name}"
+                assert given.get("start", 1) == 1, f"{kind.__name__}.{name}"
+
+
 def answer_alike(memory: MemoryLog, path: Path, **options: Any) -> None:
     """Compare the transcripts of a log in memory and of one in a file. options: of the file."""
     said, also = run(lambda: answers(memory)), run(lambda: answers(SQLiteLog(path, **options)))
     for one, other in zip(said, also, strict=True):
         assert one == other
+    has_usual_defaults(EventLog, LogReader, MemoryLog, MemoryReader, SQLiteLog, SQLiteReader)
     with SQLiteReader(path, **options) as reader:
         kept = MemoryReader(memory)
         assert (kept.sessions(), kept.usage()) == (reader.sessions(), reader.usage())
