@@ -454,7 +454,7 @@ def test_an_agent_begins_again_without_what_was_of_its_last_ask() -> None:
         text="old",
         has_spoken=True,
         is_accepted=True,
-        permissions=(("old",),),  # type: ignore[arg-type]  # any value
+        permissions=(("old",),),
     )
     agent.begins(who=compact, limits=Limits(max_iterations=9))
     state = agent.state

@@ -67,7 +67,7 @@ def begun(*messages: Json, model: ModelSpec = MODEL, **fields: object) -> AgentS
     history = IntMap[Json]()
     for one in messages:
         history = history.append(one)
-    return replace(agent.state, **{"history": history, "context_tokens": 50_000} | fields)  # type: ignore[arg-type]  # any field
+    return replace(agent.state, **{"history": history, "context_tokens": 50_000} | fields)
 
 
 def placed(sizes: dict[int, int]) -> IntMap[int]:
@@ -242,7 +242,7 @@ def tokens_of(state: AgentState, history: IntMap[Json]) -> int:
 def test_the_bound_is_by_bytes_or_by_counts(
     stated: dict[str, int], blocks: list[object], most: int | None
 ) -> None:
-    model = replace(MODEL, **stated)  # type: ignore[arg-type]  # limits
+    model = replace(MODEL, **stated)
     talk = (said(*blocks), *TALK[1:])
     state = begun(*talk, model=model)
     shorter = without_results(state, Compaction(RULES, sizes=placed({2: 1_000})))

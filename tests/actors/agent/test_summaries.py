@@ -151,7 +151,8 @@ def test_a_refused_message_is_sent_again_behind_the_shorter_conversation(
 @pytest.mark.parametrize("is_prompt", [False, True])
 def test_a_refused_request_is_shortened_from_before_its_message(reply: ModelReplied, is_prompt: bool) -> None:
     state = thinking()
-    assert state.unsent is not None
+    unsent = state.unsent
+    assert unsent is not None
     state = knowing(state, again_at=90_000, prompt=state.history.size - 1 if is_prompt else 0)
     found = after_full(state, reply, Settled(Usage(5), "forgotten"))
     assert found is not None
@@ -159,7 +160,7 @@ def test_a_refused_request_is_shortened_from_before_its_message(reply: ModelRepl
     settled, body = (post.body for post in posts)
     assert settled == TurnSettled(Usage(5))
     assert isinstance(body, Compacted)
-    assert body.before == state.unsent.context_tokens
+    assert body.before == unsent.context_tokens
     known = compaction_of(after)
     assert known.pending == Pending(refused=state.history.last() or NULL, has_prompt=is_prompt)
     assert known.again_at == 0

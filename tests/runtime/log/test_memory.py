@@ -185,8 +185,8 @@ def test_readers_of_both_stores_find_the_events_of_an_actor_alike(tmp_path: Path
         await log.append([Append("s", 0, 1, own)])
         await log.close()
 
-    for log in (memory, file):
-        run(lambda log=log: fill(log))
+    run(lambda: fill(memory))
+    run(lambda: fill(file))
     with SQLiteReader(tmp_path / "log.db") as reader:
         kept = MemoryReader(memory)
         for first, last, limit in (

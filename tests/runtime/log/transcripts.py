@@ -16,7 +16,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, LogReader
@@ -94,7 +94,11 @@ async def spending(log: EventLog) -> list[object]:
     assert books is not None
     await log.create("early", 0, "")  # with no event that has a time
     for name, own in (("b", events(4, 5)), ("early", [])):
-        changes = [reserved(name, 1), reserved(name, 2), Settlement(reserved(name, 1), Need(30, 3))]
+        changes: list[SpendingChange] = [
+            reserved(name, 1),
+            reserved(name, 2),
+            Settlement(reserved(name, 1), Need(30, 3)),
+        ]
         head = await log.head(name)
         (row,) = [one for one in await log.sessions() if one.session_id == name]
         said += await log.append([Append(name, head.seq, row.epoch, own, changes)])

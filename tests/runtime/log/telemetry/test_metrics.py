@@ -161,5 +161,5 @@ def test_the_instruments_are_those_that_dashboards_know() -> None:
     assert all(one.about[0].isupper() for one in INSTRUMENTS)
 
 
-def ends(bounds: tuple[float, ...]) -> tuple[float, ...]:
+def ends(bounds: tuple[float, ...]) -> tuple[object, ...]:
     return (bounds[0], pytest.approx(bounds[-1]), len(bounds)) if bounds else ()
