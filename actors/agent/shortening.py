@@ -1,4 +1,4 @@
-"""A shorter form of a conversation: old results become lines, or older messages become a summary.
+"""A shorter conversation: old results become lines and thinking goes, or a summary stands for messages.
 
 The bound on the input of the shorter form is the smaller one of two:
 
@@ -17,39 +17,42 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.compaction import Compaction, Conversation
+from callboard.actors.agent.content import READ
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.input_bound import is_believed
 from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.agent.tool_changes import whole_digest
-from callboard.actors.protocol.blocks import content_of, id_of, kind_of, parts_of
+from callboard.actors.protocol.blocks import THOUGHTS, as_list, content_of, id_of, kind_of, parts_of
 from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY, cleared_result
 from callboard.actors.protocol.conversation import (
     blocks_of,
     is_by,
+    message,
     text_block,
     text_json,
     tool_result,
     user_message,
 )
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.makers import NO_ORIGINS, maker_of, with_reply
 from callboard.actors.protocol.media import NO_MEDIA, media_in, together
 from callboard.actors.protocol.port_messages import ModelReplied
 
-_THOUGHTS: Final = b"thinking"
+_THINKING: Final = b"thinking"
 _SUMMARY_START: Final = bytes(text_block(SUMMARY)).removesuffix(b'"}')
 _TRUE: Final = Json(b"true")  # no bytes: they never equal a `Raw`
 _STRING: Final = msgspec.json.Decoder(str)
 
 
 class Shorter(NamedTuple):
-    """A shorter conversation. upto: the messages that are shortened. results: the number of cleared ones."""
+    """A shorter conversation. upto: the messages that are shortened. results, thoughts: as of `Compacted`."""
 
     conversation: Conversation
     upto: int
     results: int = 0
+    thoughts: int = 0
 
 
 def conversation_of(state: AgentState, compaction: Compaction) -> Conversation:
@@ -100,7 +103,7 @@ def with_count(state: AgentState, reply: ModelReplied, *, is_kept: bool) -> Comp
     sizes = known.sizes
     if known.counted and known.counter == state.model.name and prompt > known.counted:
         sizes = sizes.put(place, prompt - known.counted)
-    if is_kept and usage.output_tokens and bytes(reply.content).find(_THOUGHTS) < 0:
+    if is_kept and usage.output_tokens and bytes(reply.content).find(_THINKING) < 0:
         sizes = sizes.put(place + 1, usage.output_tokens)
     return replace(known, sizes=sizes, counted=usage.tokens, counter=state.model.name, is_counted=True)
 
@@ -113,20 +116,29 @@ def turn_starts(history: IntMap[Json]) -> Iterator[int]:
             yield place
 
 
-def without_results(state: AgentState, compaction: Compaction) -> Shorter | None:
-    """Clear the results before the last turns; return None if there is nothing to clear."""
+def without_old_parts(state: AgentState, compaction: Compaction) -> Shorter | None:
+    """Clear results and thinking before the last turns; return None if there is nothing to clear."""
     starts = [*zip(range(compaction.rules.keep), turn_starts(state.history), strict=False)]
     if len(starts) < max(1, compaction.rules.keep):
         return None
     prefix, said, upto = prefix_of(state), [*state.history.values()], starts[-1][1]
-    history, sizes, freed, count = state.history, compaction.sizes, 0, 0
+    history, sizes, freed, count, thoughts = state.history, compaction.sizes, 0, 0, 0
     for place in range(compaction.cleared, upto):
-        shorter, results = _cleared(prefix, said[place - 1], said[place])
-        if results:
-            history, count = history.put(place, shorter), count + results
+        before, one = said[place - 1], said[place]
+        if is_by("user", one) == is_by("user", before):
+            continue  # a reply that was paused, and what stands beside it
+        if is_by("user", one):
+            shorter, results = _cleared(prefix, before, one)
+            count += results
+        else:
+            is_paused = not is_by("user", said[place + 1])
+            shorter = one if is_paused else _without_thoughts(one)
+            thoughts += shorter is not one
+        if shorter is not one:
+            history = history.put(place, shorter)
             if (size := sizes.get(place)) is not None:
                 freed, sizes = freed + max(0, size - len(shorter)), sizes.drop(place)
-    if not count:
+    if not count + thoughts:
         return None
     tokens = _bound(state, compaction, prefix, history, state.context_tokens - freed)
     kept = replace(
@@ -138,7 +150,7 @@ def without_results(state: AgentState, compaction: Compaction) -> Shorter | None
         fallback=_books(state, prefix, history),
         is_anew=True,
     )
-    return Shorter(kept, upto, count)
+    return Shorter(kept, upto, count, thoughts)
 
 
 def _cleared(prefix: RequestPrefix, before: Json, said: Json) -> tuple[Json, int]:
@@ -153,6 +165,27 @@ def _cleared(prefix: RequestPrefix, before: Json, said: Json) -> tuple[Json, int
         count += shorter is not None
         blocks.append(block if shorter is None else shorter)
     return (user_message(tuple(blocks)), count) if count else (said, 0)
+
+
+def _without_thoughts(said: Json) -> Json:
+    """Return a reply without its thinking; the same object if its service may need that, or nothing is left.
+
+    Thinking goes whole or stays whole. It stays where a part has an id or a signature of its own, which its
+    service looks for beside the calls, and in a reply that holds more than words and calls.
+    """
+    blocks = blocks_of(content_of(said))
+    kinds = {*map(kind_of, blocks)}
+    kept = [block for block in blocks if kind_of(block) not in THOUGHTS]
+    if kinds - THOUGHTS - READ or not kinds - THOUGHTS or not kinds & THOUGHTS:
+        return said
+    if any(_is_bound(block) for block in blocks if kind_of(block) in THOUGHTS):
+        return said
+    return message("assistant", as_list(kept))
+
+
+def _is_bound(thought: Json) -> bool:
+    part = parts_of(thought).get("part", NULL)
+    return part != NULL and any(parts_of(part).get(key, NULL) != NULL for key in ("id", "signature"))
 
 
 def _line_for(prefix: RequestPrefix, names: dict[str, str], block: Json) -> Json | None:

@@ -22,7 +22,7 @@ from callboard.actors.agent.compacting import (
 from callboard.actors.agent.compaction import Compaction, Pending
 from callboard.actors.agent.fallback import Fallback, first_of
 from callboard.actors.agent.program_state import ProgramState
-from callboard.actors.agent.shortening import Shorter, conversation_of, without_results
+from callboard.actors.agent.shortening import Shorter, conversation_of, without_old_parts
 from callboard.actors.agent.state import AgentState, closing_need, need_of, prefix_of
 from callboard.actors.agent.tasks import Task
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -197,7 +197,7 @@ def test_a_compaction_frees_a_tenth_of_the_window(window: int, tokens: int, part
 def test_clearing_is_enough_if_it_frees_the_excess_and_a_summary_is_asked_for_beyond() -> None:
     state = worked()
     state = knowing(state, summarised=-1)
-    shorter = without_results(state, compaction_of(state))
+    shorter = without_old_parts(state, compaction_of(state))
     assert shorter is not None
     freed = state.context_tokens - shorter.conversation.tokens
     # need - 80 percent of the window == freed
@@ -288,7 +288,7 @@ def test_the_need_of_a_summary_is_that_of_its_models() -> None:
 
 def test_clearing_that_frees_less_than_a_tenth_is_no_compaction() -> None:
     state = knowing(worked(size=400), rules=CLEAR_ONLY)
-    shorter = without_results(state, compaction_of(state))
+    shorter = without_old_parts(state, compaction_of(state))
     assert shorter is not None
     assert not frees_enough(state, shorter)
     # One token too many, which clearing would free.

@@ -15,7 +15,7 @@ from callboard.actors.agent.shortening import (
     with_conversation,
     with_count,
     with_summary,
-    without_results,
+    without_old_parts,
 )
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.agent.tool_changes import whole_digest
@@ -161,7 +161,7 @@ def test_a_turn_starts_with_a_reply_to_a_user(by: str, starts: list[int]) -> Non
 def test_results_are_cleared_up_to_the_last_turns(keep: int, upto: int) -> None:
     first = results(result("look0", LONG), result("save1", "ok"))
     state = begun(results(result("none", LONG)), calls("look", "save"), first, calls("look"))
-    shorter = without_results(state, Compaction(replace(RULES, keep=keep)))
+    shorter = without_old_parts(state, Compaction(replace(RULES, keep=keep)))
     if keep != 1:  # nothing stands before the turns that stay
         assert shorter is None
         return
@@ -197,7 +197,7 @@ _EVEN = next(size for size in range(300) if len(text_json(_line(size))) == size)
 def test_a_line_stands_for_a_result_that_is_longer(call: str, block: Json, line: str, is_error: bool) -> None:
     one = msgspec.json.decode(block)
     given = result(one["tool_use_id"], one["content"], is_error=is_error)
-    shorter = without_results(begun(said(), calls(call), results(given), calls("look")), Compaction(RULES))
+    shorter = without_old_parts(begun(said(), calls(call), results(given), calls("look")), Compaction(RULES))
     if not line:
         assert shorter is None
     else:
@@ -205,8 +205,8 @@ def test_a_line_stands_for_a_result_that_is_longer(call: str, block: Json, line:
 
 
 def test_messages_before_the_cleared_ones_are_not_looked_at_again() -> None:
-    assert without_results(begun(*TALK), Compaction(RULES, cleared=3)) is None
-    assert without_results(begun(*TALK), Compaction(RULES)) is not None
+    assert without_old_parts(begun(*TALK), Compaction(RULES, cleared=3)) is None
+    assert without_old_parts(begun(*TALK), Compaction(RULES)) is not None
     assert Compaction(RULES).cleared == 1  # the first message answers no call
 
 
@@ -216,7 +216,7 @@ def test_a_cleared_result_frees_its_count_without_the_bytes_of_its_line(
 ) -> None:
     talk = (*TALK[:3], said({"type": "text", "text": "y" * 90_000}), calls("look"))
     sizes = placed({1: 7} | ({} if size is None else {2: size}))
-    shorter = without_results(begun(*talk), replace(COUNTED, sizes=sizes))
+    shorter = without_old_parts(begun(*talk), replace(COUNTED, sizes=sizes))
     line = messages_of(shorter)[2]
     assert shorter is not None
     assert shorter.conversation.tokens == 50_000 - (900 - len(line) if freed is None else freed)
@@ -245,7 +245,7 @@ def test_the_bound_is_by_bytes_or_by_counts(
     model = replace(MODEL, **stated)
     talk = (said(*blocks), *TALK[1:])
     state = begun(*talk, model=model)
-    shorter = without_results(state, Compaction(RULES, sizes=placed({2: 1_000})))
+    shorter = without_old_parts(state, Compaction(RULES, sizes=placed({2: 1_000})))
     assert shorter is not None
     history = shorter.conversation.history
     counted = 50_000 - 1_000 + len(messages_of(shorter)[2])
@@ -257,7 +257,7 @@ def test_the_bound_is_by_bytes_or_by_counts(
         has_most = any(name == "image_tokens" for name in stated)
         assert shorter.conversation.tokens == size - (media.bytes if has_most else 0)
     less = replace(state, context_tokens=1_100)
-    shorter = without_results(less, replace(COUNTED, sizes=placed({2: 1_000})))
+    shorter = without_old_parts(less, replace(COUNTED, sizes=placed({2: 1_000})))
     assert shorter is not None
     assert shorter.conversation.tokens == counted - 50_000 + 1_100  # fewer than by bytes
 
@@ -272,7 +272,7 @@ def test_the_books_of_several_models_hold_the_shorter_conversation(
     state = begun(
         *talk, fallback=Fallback(specs, (), place=1, input_bytes=9, media=Media(9), is_open=is_open)
     )
-    shorter = without_results(state, Compaction(RULES))
+    shorter = without_old_parts(state, Compaction(RULES))
     assert shorter is not None
     books = shorter.conversation.fallback
     assert books is not None
