@@ -403,3 +403,66 @@ def test_the_defaults_are_those_of_an_agent_that_has_shortened_nothing() -> None
         "ready": None,
         "cleared": 1,
     }
+
+
+def thought(**part: object) -> dict[str, object]:
+    return {"type": "thinking", "thinking": "hm", "signature": ""} | ({"part": part} if part else {})
+
+
+WORDS, USE = (
+    {"type": "text", "text": "I look"},
+    {"type": "tool_use", "id": "look0", "name": "look", "input": {}},
+)
+OTHER = {"type": "server_tool_use", "id": "s", "name": "search", "input": {}}
+
+
+def replied(*blocks: object) -> Json:
+    return message("assistant", raw([*blocks]))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left"),
+    [
+        ([thought(), WORDS, USE], [WORDS, USE]),
+        ([thought(), thought(kind="x"), WORDS], [WORDS]),
+        ([thought(id=None), WORDS], [WORDS]),
+        ([thought(id="t1"), WORDS], None),
+        ([thought(signature="s"), WORDS], None),
+        ([thought(), thought(id="t1"), WORDS], None),
+        ([thought(), WORDS, OTHER], None),
+        ([thought()], None),
+        ([WORDS, USE], None),
+    ],
+)
+def test_thinking_of_older_turns_goes_whole_or_stays_whole(
+    blocks: list[object], left: list[object] | None
+) -> None:
+    talk = (said(WORDS), replied(*blocks), said(WORDS), replied(thought(), WORDS))
+    shorter = without_old_parts(begun(*talk), Compaction(RULES))
+    if left is None:
+        assert shorter is None
+        return
+    assert messages_of(shorter) == [talk[0], replied(*left), *talk[2:]]
+    assert shorter is not None
+    assert (shorter.upto, shorter.results, shorter.thoughts) == (3, 0, 1)
+
+
+def test_thinking_of_a_reply_that_was_paused_stays_and_both_kinds_are_counted() -> None:
+    thinks = replied(thought(), WORDS)
+    talk = (said(WORDS), thinks, thinks, said(WORDS), thinks, said(WORDS), thinks)
+    shorter = without_old_parts(begun(*talk), Compaction(RULES))
+    assert messages_of(shorter) == [*talk[:4], replied(WORDS), *talk[5:]]
+    work = (said(WORDS), replied(thought(), USE), results(result("look0", LONG)), calls("look"))
+    shorter = without_old_parts(begun(*work), Compaction(RULES))
+    assert shorter is not None
+    assert (shorter.results, shorter.thoughts) == (1, 1)
+    line = cleared_result("look", len(LONG) + 2, is_read=True)
+    assert messages_of(shorter) == [work[0], replied(USE), results(result("look0", line)), work[3]]
+
+
+def test_the_result_of_a_tool_that_keeps_it_is_not_cleared() -> None:
+    state = begun(*TALK)
+    prefix = prefix_of(state)
+    specs = {name: replace(spec, keep=True) for name, spec in prefix.specs.items()}
+    assert without_old_parts(replace(state, prefix=replace(prefix, specs=specs)), Compaction(RULES)) is None
+    assert Shorter(conversation_of(state, Compaction(RULES)), 1)[2:] == (0, 0)
