@@ -88,13 +88,13 @@ class SharedBudgets:
 
     def begin(self, session: str, epoch: int, held: Iterable[Reservation]) -> list[Reservation]:
         """Let a session run. Return its reservations that its log does not hold open: they are charged."""
-        lost = self._policy.begin(session, epoch, held, now_ms())
+        lost = self._policy.begin(session, epoch, held)
         self._serve()
         return lost
 
     def leave(self, session: str) -> None:
         """Let a session leave. Its calls wait no more; its reservations stay, and count as spent."""
-        self._policy.leave(session, now_ms())
+        self._policy.leave(session)
         for key in [key for key in self._takers if key.session == session]:
             del self._takers[key]
         self._serve()
@@ -111,14 +111,13 @@ class SharedBudgets:
     def cancel(self, key: CallKey) -> None:
         """Let a call wait no more."""
         if self._takers.pop(key, None) is not None:
-            self._policy.cancel(key, now_ms())
+            self._policy.cancel(key)
             self._serve()
 
     def settle(self, changes: Iterable[SpendingChange]) -> None:
         """Charge the calls that are settled, and release their reservations."""
-        now = now_ms()
         for change in changes:
-            self._policy.settle(change, now)
+            self._policy.settle(change)
         if self._takers:
             self._serve()
 

@@ -37,7 +37,6 @@ from callboard.actors.protocol.compaction_texts import request_for_summary
 from callboard.actors.protocol.conversation import blocks_of, rolled, text_block, user_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import TurnRequested, TurnSettled
 from callboard.actors.protocol.usage import NOTHING, Need, bound_of_any
 from callboard.actors.protocol.value_types import Settled
@@ -66,10 +65,10 @@ def begun(state: AgentState) -> Compaction | None:
         return None
     if known is None:
         return Compaction(rules)
-    known = replace(known, rules=rules, prompt=-1, stalls=0, again_at=0, summarised=-1, is_clear_only=False)
-    known = replace(known, shortened=-1)
-    # Messages about tools may have left the conversation, so the places are others.
-    return replace(known, sizes=IntMap(), counted=0, cleared=0) if state.is_anew else known
+    fresh = Compaction(rules, counter=known.counter, is_counted=known.is_counted)
+    if state.is_anew:  # messages about tools may have left the conversation, so the places are others
+        return fresh
+    return replace(fresh, sizes=known.sizes, counted=known.counted, cleared=known.cleared)
 
 
 def shorten_if_due(state: AgentState, settled: Settled | None, pending: Pending) -> Verdict:
@@ -82,14 +81,14 @@ def shorten_if_due(state: AgentState, settled: Settled | None, pending: Pending)
         return state, None
     if need <= window and need < compaction.again_at:
         return state, None
-    most = max(0, need - window * compaction.rules.percent // 100)
-    return _shorten(state, settled, pending, need, most)
+    excess = need - window * compaction.rules.percent // 100
+    return _shorten(state, settled, pending, need, excess)
 
 
 def shorten_refused(state: AgentState, settled: Settled | None, pending: Pending) -> Verdict:
     """Shorten a conversation that its service has refused. pending: its last message, taken out."""
     need = state.context_tokens + size_of(state, pending) + state.model.max_tokens
-    return _shorten(state, settled, pending, need, 1)
+    return _shorten(state, settled, pending, need, part_of(state))
 
 
 def size_of(state: AgentState, pending: Pending) -> int:
@@ -198,10 +197,11 @@ def may_summarise(state: AgentState) -> bool:
 
 def summary_need(state: AgentState, tokens: int) -> Need:
     """Return the need of a summary that may follow a request with so much input; nothing before half-time."""
-    compaction, window = state.compaction, state.model.context_tokens
+    window = state.model.context_tokens
     # The last turn is not preceded by a summary.
-    if compaction is None or not window or not may_summarise(state) or turns_left(state) <= _SPARE_TURNS:
+    if not window or not may_summarise(state) or turns_left(state) <= _SPARE_TURNS:
         return NOTHING
+    compaction = compaction_of(state)
     if (tokens + state.model.max_tokens) * 200 <= window * compaction.rules.percent:
         return NOTHING
     model = compaction.rules.model
@@ -242,7 +242,7 @@ def _ask_for_summary(
     last = state.history.get(cut - 1)
     assert last is not None
     history = state.history
-    for place in range(history.size - 1, cut - 1, -1):
+    for place in reversed(range(cut, history.size)):
         history = history.drop(place)
     asked = user_message((*blocks_of(content_of(last)), block))
     digest = rolled(state.digest, Json(b"%d" % cut), asked)

@@ -100,7 +100,7 @@ class Compaction(msgspec.Struct, frozen=True, gc=False):
     pending: Pending | None = None
     saved: Conversation | None = None
     ready: Conversation | None = None
-    cleared: int = 0
+    cleared: int = 1
 
     @property
     def summariser(self) -> str:

@@ -143,7 +143,7 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         return take_summary(state, seq, reply)
     said = read(reply.content, prefix_of(state).specs) if reply.status == "ok" else None
     settled = Settled(usage, said.text if said else "")
-    if compaction is not None and (shortened := after_full(state, reply, settled)) is not None:
+    if (shortened := after_full(state, reply, settled)) is not None:
         return shortened
     if said is None:
         return take_failure(state, reply, settled)

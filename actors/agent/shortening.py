@@ -41,6 +41,8 @@ from callboard.actors.protocol.media import NO_MEDIA, media_in, together
 from callboard.actors.protocol.port_messages import ModelReplied
 
 _THINKING: Final = b"thinking"
+_SUMMARY_START: Final = bytes(text_block(SUMMARY)).removesuffix(b'"}')
+_TRUE: Final = Json(b"true")  # no bytes: they never equal a `Raw`
 _STRING: Final = msgspec.json.Decoder(str)
 
 
@@ -94,8 +96,9 @@ def with_count(state: AgentState, reply: ModelReplied, *, is_kept: bool) -> Comp
     if known is None:
         return None
     most = state.context_tokens
-    if usage is None or not usage.tokens or not is_believed(state.model, usage, most, most):
+    if not is_believed(state.model, usage, most, most):
         return replace(known, counted=0)
+    assert usage is not None  # else it is not believed
     prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     sizes = known.sizes
     if known.counted and known.counter == state.model.name and prompt > known.counted:
@@ -107,40 +110,36 @@ def with_count(state: AgentState, reply: ModelReplied, *, is_kept: bool) -> Comp
 
 def turn_starts(history: IntMap[Json]) -> Iterator[int]:
     """Yield the place of each assistant message that follows a user's, the last one first."""
-    for place in range(history.size - 1, 0, -1):
-        said, before = history.get(place), history.get(place - 1)
-        if said is None or before is None:  # a conversation has no gaps
-            continue
-        if is_by("assistant", said) and is_by("user", before):
+    said = [*history.values()]
+    for place in reversed(range(1, len(said))):
+        if is_by("assistant", said[place]) and is_by("user", said[place - 1]):
             yield place
 
 
 def without_old_parts(state: AgentState, compaction: Compaction) -> Shorter | None:
     """Clear results and thinking before the last turns; return None if there is nothing to clear."""
     starts = [*zip(range(compaction.rules.keep), turn_starts(state.history), strict=False)]
-    if len(starts) < compaction.rules.keep or compaction.rules.keep < 1:
+    if len(starts) < max(1, compaction.rules.keep):
         return None
-    upto = starts[-1][1]
+    prefix, said, upto = prefix_of(state), [*state.history.values()], starts[-1][1]
     history, sizes, freed, count, thoughts = state.history, compaction.sizes, 0, 0, 0
-    for place in range(max(1, compaction.cleared), upto):
-        said, before = history.get(place), history.get(place - 1)
-        if said is None or before is None or is_by("user", said) == is_by("user", before):
+    for place in range(compaction.cleared, upto):
+        before, one = said[place - 1], said[place]
+        if is_by("user", one) == is_by("user", before):
             continue  # a reply that was paused, and what stands beside it
-        if is_by("user", said):
-            shorter, results = _cleared(prefix_of(state), before, said)
+        if is_by("user", one):
+            shorter, results = _cleared(prefix, before, one)
+            count += results
         else:
-            shorter, results = _without_thoughts(said), 0
-            is_paused = not is_by("user", history.get(place + 1) or before)
-            if shorter is said or is_paused:
-                continue
-            thoughts += 1
-        if shorter is not said:
-            history, count = history.put(place, shorter), count + results
-            freed += max(0, (sizes.get(place) or 0) - len(shorter))
-            sizes = sizes.drop(place)
+            is_paused = not is_by("user", said[place + 1])
+            shorter = one if is_paused else _without_thoughts(one)
+            thoughts += shorter is not one
+        if shorter is not one:
+            history = history.put(place, shorter)
+            if (size := sizes.get(place)) is not None:
+                freed, sizes = freed + max(0, size - len(shorter)), sizes.drop(place)
     if not count + thoughts:
         return None
-    prefix = prefix_of(state)
     tokens = _bound(state, compaction, prefix, history, state.context_tokens - freed)
     kept = replace(
         conversation_of(state, compaction),
@@ -198,7 +197,7 @@ def _line_for(prefix: RequestPrefix, names: dict[str, str], block: Json) -> Json
     if not name or (spec is not None and spec.keep) or bytes(content).startswith(b'"' + CLEARED.encode()):
         return None
     line = cleared_result(name, len(content), is_read=spec is not None and spec.effect == "read")
-    shorter = tool_result(use_id, text_json(line), parts.get("is_error") == b"true")
+    shorter = tool_result(use_id, text_json(line), parts.get("is_error") == _TRUE)
     return shorter if len(shorter) < len(block) else None
 
 
@@ -222,7 +221,7 @@ def with_summary(
     history = messages.append(first)
     origins, prompt, maker = NO_ORIGINS, -1, maker_of(state.origins)
     for place, said in tail:
-        if is_by("assistant", said) and (made := maker(place)) is not None:
+        if (made := maker(place)) is not None:  # the tail begins with a reply, so each run does
             origins = with_reply(origins, history.size, made)
         if (size := compaction.sizes.get(place)) is not None:
             sizes = sizes.put(history.size, size)
@@ -260,11 +259,11 @@ def summary_block(text: str) -> Json:
 def _kept_of_prompt(state: AgentState, compaction: Compaction) -> tuple[Json, ...]:
     """Return the blocks of the prompt's message that stay: all but results, and an earlier summary."""
     said = state.history.get(compaction.prompt)
-    if said is None:
-        return ()
-    start = b'{"type":"text","text":"' + SUMMARY[:-1].encode()
+    assert said is not None
     blocks = blocks_of(content_of(said))
-    return tuple(one for one in blocks if kind_of(one) != "tool_result" and not bytes(one).startswith(start))
+    return tuple(
+        one for one in blocks if kind_of(one) != "tool_result" and not bytes(one).startswith(_SUMMARY_START)
+    )
 
 
 def bound_before(state: AgentState, compaction: Compaction, cut: int) -> int:

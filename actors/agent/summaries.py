@@ -58,10 +58,7 @@ def on_refused(state: AgentState, seq: int, refused: SummaryRefused) -> Decision
     """Go on without summaries: the budget does not hold one."""
     if state.compaction is None or state.compaction.saved is None or refused.turn != state.turn:
         return state, ()
-    state = restored(state)
-    return _without_summary(
-        replace(state, compaction=replace(compaction_of(state), is_clear_only=True)), None
-    )
+    return _without_summary(replace(state, compaction=replace(state.compaction, is_clear_only=True)), None)
 
 
 def _without_summary(state: AgentState, settled: Settled | None) -> Decision:
@@ -87,8 +84,8 @@ def on_compacted(state: AgentState, seq: int, compacted: Compacted) -> Decision:
     """Let a compaction take effect, and go on with the message that has waited for it."""
     compaction = compaction_of(state)
     kept, pending = compaction.ready, compaction.pending
-    if kept is None or pending is None:  # no agent of this phase
-        return state, ()
+    assert kept is not None  # the agent has posted it to itself
+    assert pending is not None
     compaction = replace(compaction, ready=None, pending=None, counted=0, stalls=0, again_at=0)
     compaction = replace(compaction, shortened=state.turns_used)
     state = with_conversation(state, compaction, kept)

@@ -83,7 +83,7 @@ def with_requests(kept: Kept, calls: OpenCalls, turn: int, uses: Iterable[ToolUs
         if use.spec is None and use.name == prompts.ASK_MODEL and _MESSAGES in bytes(use.input):
             question = read_question(use.input)
             if question is not None and question.messages is not None:
-                request = _resolved(question, kept, use.id, turn, place)
+                request = _resolved(question, question.messages, kept, use.id, turn, place)
                 new += [request] if request is not None else []
     if not new:
         return kept
@@ -123,7 +123,9 @@ def _find(kept: Kept, ask: str) -> WholeRequest | None:
     return next((one for one in reversed(kept[-REQUESTS_MAX:]) if one.ask == ask), None)
 
 
-def _resolved(question: Question, kept: Kept, ask: str, turn: int, call: int) -> WholeRequest | None:
+def _resolved(
+    question: Question, items: Sequence[Json], kept: Kept, ask: str, turn: int, call: int
+) -> WholeRequest | None:
     """Return the request of a question; None if it refers to a request or a message that is not kept."""
     like = _find(kept, question.like) if question.like else None
     if question.like and like is None:
@@ -131,7 +133,7 @@ def _resolved(question: Question, kept: Kept, ask: str, turn: int, call: int) ->
     system, tools, settings = question.system, question.tools, question.settings
     if like is not None:
         system, tools, settings = like.system, like.tools, like.settings
-    first = _first(question.messages or (), kept)
+    first = _first(items[0], kept)
     start = rolled("", system, settings, *tools)
     size = len(system) + sum(map(len, tools)) + (TOOL_OVERHEAD_TOKENS if tools else 0)
     request = WholeRequest(
@@ -149,7 +151,6 @@ def _resolved(question: Question, kept: Kept, ask: str, turn: int, call: int) ->
         size,
         NO_MEDIA,
     )
-    items: Sequence[Json] = question.messages or ()
     if first is not None and (first.system, first.tools, first.settings) == (system, tools, settings):
         request = replace(
             request,
@@ -180,12 +181,13 @@ def _with_messages(request: WholeRequest, messages: Sequence[Json]) -> WholeRequ
     )
 
 
-def _first(items: Sequence[Json], kept: Kept) -> WholeRequest | None:
+def _first(item: Json, kept: Kept) -> WholeRequest | None:
     """Return the earlier request that a request begins with as a whole, its reply included."""
-    place = _read_place(items[0]) if items else None
-    found = _find(kept, place[0]) if place is not None else None
-    is_whole = found is not None and place is not None and place[1:] == (0, found.messages.size)
-    return found if is_whole else None
+    place = _read_place(item)
+    if place is None:
+        return None
+    found = _find(kept, place[0])
+    return found if found is not None and place[1:] == (0, found.messages.size) else None
 
 
 def _messages(items: Iterable[Json], kept: Kept) -> list[Json] | None:
@@ -196,10 +198,13 @@ def _messages(items: Iterable[Json], kept: Kept) -> list[Json] | None:
             found.append(item)
             continue
         place = _read_place(item)
-        known = None if place is None else _find(kept, place[0])
-        if place is None or known is None or not 0 <= place[1] < place[2] <= known.messages.size:
+        if place is None:
             return None
-        found += [said for at in range(place[1], place[2]) if (said := known.messages.get(at)) is not None]
+        ask, start, end = place
+        known = _find(kept, ask)
+        if known is None or not 0 <= start < end <= known.messages.size:
+            return None
+        found += [*known.messages.values()][start:end]
     return found
 
 

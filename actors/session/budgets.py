@@ -107,12 +107,11 @@ class BudgetPolicy:
 
     # --- sessions -------------------------------------------------------------------
 
-    def begin(self, session: str, epoch: int, held: Iterable[Reservation], now: int) -> list[Reservation]:
+    def begin(self, session: str, epoch: int, held: Iterable[Reservation]) -> list[Reservation]:
         """Let a session run under an epoch. Return its reservations that are charged as lost.
 
         held: those that its log holds open, under this epoch.
         """
-        self._move_to(now)
         kept = {one.key[2:]: one for one in held}
         lost = []
         for one in list(self._held.get(session, {}).values()):
@@ -131,9 +130,8 @@ class BudgetPolicy:
         """Return the open reservations of a session."""
         return tuple(self._held.get(session, {}).values())
 
-    def leave(self, session: str, now: int) -> None:
+    def leave(self, session: str) -> None:
         """Let a session leave the process. Its calls wait no more; its reservations stay."""
-        self._move_to(now)
         for waiting in [one for one in self._waiting.values() if one.key.session == session]:
             self._leave_lines(waiting)
         held = list(self._held.get(session, {}).values())
@@ -168,16 +166,14 @@ class BudgetPolicy:
             self._next_ticket += 1
         return refused
 
-    def cancel(self, key: CallKey, now: int) -> None:
+    def cancel(self, key: CallKey) -> None:
         """Take a call out of its lines. A call that is reserved stays so until it is settled."""
-        self._move_to(now)
         ticket = self._tickets.get(key)
         if ticket is not None:
             self._leave_lines(self._waiting[ticket])
 
-    def settle(self, change: SpendingChange, now: int) -> None:
-        """Charge a call and release its reservation."""
-        self._move_to(now)
+    def settle(self, change: SpendingChange) -> None:
+        """Charge a call and release its reservation. A charge counts in the periods of the reservation."""
         if isinstance(change, Settlement):
             key = change.reservation.key
             one = self._held.get(key.session, {}).get(key)

@@ -6,7 +6,7 @@ beginning of a conversation may have been trimmed or rewritten: each run of know
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,9 +38,6 @@ class _Kept(NamedTuple):
     head: Head
 
 
-_NO_HEAD: Final[Head] = (bytes(NULL), (), bytes(NULL))
-
-
 class KeptRequests:
     """The requests of the questions of one run, oldest first."""
 
@@ -60,7 +57,7 @@ class KeptRequests:
         like = self._heads.get(request.head)
         if like is not None:
             wish["like"] = like
-        elif request.head != _NO_HEAD:
+        else:
             parts = {"system": request.system, "tools": request.tools, "settings": request.settings}
             wish |= {name: part for name, part in parts.items() if part not in (NULL, ())}
         if request.force_tool:
@@ -102,7 +99,8 @@ class KeptRequests:
         if self._heads.get(kept.head) == ask:
             del self._heads[kept.head]
         for said in kept.messages:
-            if self._places.get(said, ("", 0))[0] == ask:
+            place = self._places.get(said)
+            if place is not None and place[0] == ask:
                 del self._places[said]
 
     def _items(self, messages: Sequence[bytes]) -> list[object]:

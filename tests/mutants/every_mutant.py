@@ -2,6 +2,7 @@
 
     python -m tests.mutants.every_mutant actors/supervisor/budgets.py      all mutants of a module
     python -m tests.mutants.every_mutant runtime/log --count 20            20 of each module of a folder
+    python -m tests.mutants.every_mutant actors/agent --tests folder --explore 600
 
 `random_sample` starts pytest for each mutant, which takes seconds. Here a process imports a module and its
 tests once. Each mutant is a fork of it, in which the functions have their changed code, and which runs the
@@ -10,6 +11,8 @@ tests that reach the changed statement, the fastest first. So a mutant takes som
 Rules
   - A change outside of functions, or in a function that runs while modules are imported, has effects that no
     fork can take back. Such a mutant gets a process that has not imported the module yet (`mutant.install`).
+  - `--tests folder` takes all tests of the folder, and so does a module without mirrored ones. `--explore`
+    sends those that survive the tests into the sessions of all parts, with all rules.
   - Processes that a test starts have no mutant. A mutant that survives here may be found by `random_sample`,
     which writes it to the disk.
   - A fork that uses far more CPU time than the unchanged tests, or does not end, is told as `late` or `hangs`
@@ -39,10 +42,11 @@ import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.random_mutants import is_another, modules_below, mutant_of, places
-from tests.mutants.random_sample import mirrored_by
+from tests.mutants.random_sample import TESTS, mirrored_by
 
-CPU_S: Final = 6  # of a fork at least, beyond the time of its tests
+CPU_S: Final = 3  # of a fork at least, beyond the time of its tests
 IMPORTS_CPU_S: Final = 40
+EXPLORE_CPU_S: Final = 60
 WALL_PER_CPU: Final = 4
 _OPTIONS: Final = ("-q", "-x", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "timeout=60")
 _IN_A_FUNCTION: Final = 0x1  # `CO_OPTIMIZED`, which the code of modules and classes lacks
@@ -129,10 +133,11 @@ class Forks:
     """A plugin of pytest: instead of running the tests once, runs those of each mutant in a fork."""
 
     def __init__(
-        self, module: Path, mutants: Iterable[tuple[Mutant, ast.AST]], told: Callable[..., None]
+        self, module: Path, mutants: Iterable[tuple[Mutant, ast.AST]], runs: int, told: Callable[..., None]
     ) -> None:
         self.path = str(module)
         self._mutants = mutants
+        self._runs = runs
         self._told = told
         self._reached: set[Line] = set()
         self._real: dict[str, str] = {}
@@ -173,14 +178,19 @@ class Forks:
             chosen.sort(key=measure.seconds.__getitem__)
             seconds = CPU_S + 3 * sum(measure.seconds[at] for at in chosen)
             run = self._run(session, [items[at] for at in chosen], changed)
-            self._told(mutant, verdict_of(run, int(seconds)) if chosen else "survived")
+            verdict = verdict_of(run, int(seconds)) if chosen else "survived"
+            if verdict == "survived" and self._runs:
+                verdict = verdict_of(self._run(session, [], changed, self._runs), EXPLORE_CPU_S)
+            self._told(mutant, verdict)
         os._exit(0)
 
     def _bodies(self, changed: Changed) -> set[Line]:
         lines = {(line, one.co_firstlineno) for one, _ in changed for *_, line in one.co_lines() if line}
         return {(self.path, line) for line, first in lines if line != first}
 
-    def _run(self, session: pytest.Session, items: list[pytest.Item], changed: Changed) -> Callable[[], int]:
+    def _run(
+        self, session: pytest.Session, items: list[pytest.Item], changed: Changed, runs: int = 0
+    ) -> Callable[[], int]:
         def run() -> int:
             for before, after in changed:
                 for one in self._functions.get((before.co_qualname, before.co_firstlineno), ()):
@@ -191,7 +201,7 @@ class Forks:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after_it)
                 if session.testsfailed:
                     return 1
-            return 0
+            return explored(runs)
 
         return run
 
@@ -236,6 +246,16 @@ def _own_folder(config: pytest.Config) -> None:
     factory._basetemp = Path(tempfile.mkdtemp(dir=os.environ["EVERY_MUTANT"]))
 
 
+def explored(runs: int) -> int:
+    """Explore the sessions of all parts. Return 1 if a rule breaks. runs: 0 for none."""
+    if not runs:
+        return 0
+    from tests.mutants import campaign  # imports the core: a mutant must be in place first
+    from tests.mutants.parts import PARTS
+
+    return int(bool(campaign.explore([*PARTS.values()], "portfolio", "sample", runs)["killed"]))
+
+
 def verdict_of(run: Callable[[], int], seconds: int) -> Verdict:
     """Run tests in a fork. run: returns 0 if they pass. seconds: of CPU time."""
     pid = os.fork()
@@ -260,10 +280,17 @@ def verdict_of(run: Callable[[], int], seconds: int) -> Verdict:
 # --- modules --------------------------------------------------------------------------
 
 
-def verdicts(module: Path, count: int = 0, seed: int = 0) -> Iterator[tuple[Mutant, Verdict]]:
-    """Yield each mutant of a module with its verdict. Raises RuntimeError if the tests fail without one."""
+def verdicts(
+    module: Path, count: int = 0, seed: int = 0, *, whole_folder: bool = False, runs: int = 0
+) -> Iterator[tuple[Mutant, Verdict]]:
+    """Yield each mutant of a module with its verdict. Raises RuntimeError if the tests fail without one.
+
+    whole_folder: True for all tests of the folder. runs: of the explorer, for those that survive the tests.
+    """
     mutants = mutants_of(module, count, seed)
-    tests = list(map(str, mirrored_by(module.relative_to(ROOT))))
+    path = module.relative_to(ROOT)
+    own = [] if whole_folder else mirrored_by(path)
+    tests = [str(one) for one in own or [Path("tests") / path.parent]]
     reader, writer = os.pipe()
     at = {id(one): number for number, (one, _) in enumerate(mutants)}
 
@@ -273,7 +300,7 @@ def verdicts(module: Path, count: int = 0, seed: int = 0) -> Iterator[tuple[Muta
     pid = os.fork()
     if not pid:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        forks = Forks(module, mutants, told)
+        forks = Forks(module, mutants, runs, told)
         sys.settrace(forks.trace)
         pytest.main([*_OPTIONS, *tests], plugins=[forks])
         os._exit(2)
@@ -282,17 +309,18 @@ def verdicts(module: Path, count: int = 0, seed: int = 0) -> Iterator[tuple[Muta
         for line in lines:
             number, verdict = line.split()
             mutant = mutants[int(number)][0]
-            yield mutant, _imported(mutant, tests) if verdict == "import" else verdict
+            yield mutant, _imported(mutant, tests, runs) if verdict == "import" else verdict
     if os.waitpid(pid, 0)[1]:
         raise RuntimeError(f"the tests of {module} fail without a mutant, or cannot be collected")
 
 
-def _imported(mutant: Mutant, tests: list[str]) -> Verdict:
+def _imported(mutant: Mutant, tests: list[str], runs: int) -> Verdict:
     def run() -> int:
         install(mutant)
         folder = tempfile.mkdtemp(dir=os.environ["EVERY_MUTANT"])
         # `--assert=plain`: to rewrite asserts, pytest would load callboard's modules itself.
-        return min(1, pytest.main([*_OPTIONS, "--assert=plain", f"--basetemp={folder}/base", *tests]))
+        failed = pytest.main([*_OPTIONS, "--assert=plain", f"--basetemp={folder}/base", *tests])
+        return min(1, failed) or explored(runs)
 
     return verdict_of(run, IMPORTS_CPU_S)
 
@@ -303,13 +331,19 @@ def main() -> int:
     parser.add_argument("paths", nargs="+", help="modules or folders")
     parser.add_argument("--count", type=int, default=0, help="mutants of each module; 0 for all")
     parser.add_argument("--seed", type=int, default=0, help="of the draw, with --count")
+    parser.add_argument("--tests", choices=TESTS, default="mirrored", help="the tests that are run")
+    parser.add_argument("--explore", type=int, default=0, help="runs of the explorer; 0 for none")
     options = parser.parse_args()
+    whole_folder = options.tests == "folder"
     os.environ["EVERY_MUTANT"] = tempfile.mkdtemp(prefix="every-mutant-", dir=_memory())
     total: Counter[Verdict] = Counter()
     try:
         for module in (one for path in options.paths for one in sorted(modules_below(ROOT / path))):
             counts: Counter[Verdict] = Counter()
-            for mutant, verdict in verdicts(module, options.count, options.seed):
+            every = verdicts(
+                module, options.count, options.seed, whole_folder=whole_folder, runs=options.explore
+            )
+            for mutant, verdict in every:
                 counts[verdict] += 1
                 if verdict != "found":
                     print(f"{verdict}: {mutant.name}: {mutant.what[:300]}", flush=True)

@@ -9,8 +9,8 @@ CLEARING: Final = (
         "last-turns-cleared",
         "The results of the last turns are cleared too.",
         "agent.shortening",
-        "    upto = starts[-1][1]\n",
-        "    upto = state.history.size\n",
+        "[*state.history.values()], starts[-1][1]\n",
+        "[*state.history.values()], state.history.size - 1\n",
     ),
     Mutant(
         "cleared-within-the-cache",
@@ -37,8 +37,8 @@ CLEARING: Final = (
         "call-of-a-cleared-result-lost",
         "A cleared result answers no call.",
         "agent.shortening",
-        'shorter = tool_result(use_id, text_json(line), parts.get("is_error") == b"true")',
-        'shorter = tool_result("", text_json(line), parts.get("is_error") == b"true")',
+        'shorter = tool_result(use_id, text_json(line), parts.get("is_error") == _TRUE)',
+        'shorter = tool_result("", text_json(line), parts.get("is_error") == _TRUE)',
     ),
 )
 

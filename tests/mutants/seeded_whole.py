@@ -34,8 +34,8 @@ WHOLE: Final = (
         "reference-one-short",
         "A reference leaves out the last message that it names.",
         "agent.whole_requests",
-        "for at in range(place[1], place[2])",
-        "for at in range(place[1], max(place[1] + 1, place[2] - 1))",
+        "[start:end]",
+        "[start:max(start + 1, end - 1)]",
     ),
     Mutant(
         "whole-without-its-size",

@@ -109,12 +109,12 @@ class BudgetWorld(CapacityWorld):
     def cancel(self, key: CallKey) -> None:
         """Let a call wait no more."""
         self.given = [one for one in self.given if one[0] != key]
-        self.budgets.cancel(key, self.now)
+        self.budgets.cancel(key)
 
     def settle(self, changes: Iterable[SpendingChange]) -> None:
         """Charge the calls that are settled."""
         for change in changes:
-            self.budgets.settle(change, self.now)
+            self.budgets.settle(change)
 
     def begin(self, session: str, epoch: int, held: Sequence[Reservation]) -> None:
         """Let a session run. Keep the charges that no log holds."""
@@ -129,12 +129,12 @@ class BudgetWorld(CapacityWorld):
             self.counts_twice = False
         known = {one.key[2:] for one in self.budgets.reservations(session)}
         self.counts_twice |= any(one.key[2:] not in known for one in held)
-        self.unlogged += self.budgets.begin(session, epoch, held, self.now)
+        self.unlogged += self.budgets.begin(session, epoch, held)
 
     def depart(self, session: str) -> None:
         """Let a session leave the process."""
         self.given = [one for one in self.given if one[0].session != session]
-        self.budgets.leave(session, self.now)
+        self.budgets.leave(session)
 
     def _serve(self) -> None:
         super()._serve()

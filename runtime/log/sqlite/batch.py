@@ -168,8 +168,6 @@ class BatchPlan:
 
     def changes(self) -> str:
         """Return the number and the change of each session whose row changes, as JSON."""
-        if not self._changes:
-            return "[]"
         found = [(self.heads[name].number, *change[:5]) for name, change in self._changes.items()]
         return _encode(found).decode()
 
@@ -193,7 +191,8 @@ class BatchPlan:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = sealing.head(Head(known.head, known.digest))
         self.rows.add(known.number << SEQ_BITS, part.events, sealing)
-        _, _, before, _, last_ms = self._moves.get(part.session_id, (0, 0, known.head, 0, None))
+        moved = self._moves.get(part.session_id)
+        before, last_ms = (known.head, None) if moved is None else (moved[2], moved[4])
         last_ms = part.events[-1].at if part.events else last_ms
         self._moves[part.session_id] = (known.number, known.epoch, before, head.seq, last_ms)
         has_title = self._note(part, known)

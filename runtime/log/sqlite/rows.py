@@ -255,7 +255,8 @@ class Rows:
         """Add rows that are not odd."""
         if not events:
             return
-        codes, since = self._codes, self._since or 0
+        codes, since = self._codes, self._since
+        assert since is not None  # `_all_fit` has set it
         *places, self._end = accumulate(sizes, initial=self._end)
         self._runs.append((base | events[0].seq, len(sizes)))
         times = {at: _DIGITS + (at - since) * _TIME_UNIT for at in {event.at for event in events}}

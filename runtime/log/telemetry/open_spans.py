@@ -36,8 +36,11 @@ class Root(msgspec.Struct):
 
     def span(self, end: Event | None, at_ms: int) -> Span:
         """Return its span. end: None if it has no end in the log."""
-        kind = end.body.kind if end is not None and isinstance(end.body, AskEnded) else None
-        status: SpanStatus = STATUS[kind] if kind is not None else _CUT_OFF_BY_END
+        status: SpanStatus = _CUT_OFF_BY_END
+        ending = ""
+        if end is not None:
+            assert isinstance(end.body, AskEnded), "the end of an ask"
+            ending, status = end.body.kind, STATUS[end.body.kind]
         return Span(
             operation="invoke_workflow",
             trace=self.begun.seq,
@@ -48,9 +51,9 @@ class Root(msgspec.Struct):
             name=self.host,
             agent="host",
             profile=self.host,
-            ending=kind or "",
+            ending=ending,
             status=status,
-            error=kind if kind is not None and status == "failed" else "",
+            error=ending if status == "failed" else "",
             links=self.links,
             tags=self.tags,
         )
@@ -166,7 +169,8 @@ class Call(msgspec.Struct):
         """Return its span. status, ending: of the ask that ends it, if it has no end of its own."""
         assert isinstance(self.begun.body, CallTool), "a call of a tool"
         profile, name = self.agent.profile, self.begun.body.tool
-        if end is not None and isinstance(end.body, ToolReturned):
+        if end is not None:
+            assert isinstance(end.body, ToolReturned), "the answer of a tool"
             status, ending = _TOOL_ENDS[end.body.status]
         return Span(
             operation="execute_tool",

@@ -1,11 +1,23 @@
 """The agent that carries a question with its whole request."""
 
+import inspect
+
+import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.asked_requests import model_of
-from callboard.actors.agent.state import request_of
+from callboard.actors.agent.asked_requests import answers_whole, model_of
+from callboard.actors.agent.fallback import Fallback
+from callboard.actors.agent.state import prefix_of, request_of
+from callboard.actors.protocol.conversation import joined, merged, rolled, text_block, user_message
+from callboard.actors.protocol.limits import fill
+from callboard.actors.protocol.makers import NO_ORIGINS, with_reply
+from callboard.actors.protocol.media import Media
 from callboard.actors.protocol.messages import Begin, Finished, ReportBack, TurnRequested
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.repair_levels import START
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import AskedRequest
+from callboard.replay.testing.sessions.scenario import NO_LIMITS
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, request
 from tests.actors.agent.test_whole_requests import HEAD, asks, waiting
 from tests.actors.harness import RETRYABLE, SCHEMA, USED, AgentHarness, raw
@@ -84,3 +96,76 @@ def test_with_a_schema_the_reports_follow_the_messages_of_the_program() -> None:
     assert [said["role"] for said in found.conversation] == ["user", "assistant", "user"]
     (end,) = carrier.reads(report({"n": 1}))
     assert isinstance(end, ReportBack)
+
+
+IMAGES = (1, 0, 90, 1)  # one linked image, of 90 bytes
+
+
+@pytest.mark.parametrize("media", [(), IMAGES])
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+@pytest.mark.parametrize("fallback", [(), (ModelSpec("n", 50),)])
+def test_the_state_of_an_agent_that_asks_with_the_request_of_a_program(
+    media: tuple[int, ...], schema: object, fallback: tuple[ModelSpec, ...]
+) -> None:
+    (one,) = asks(waiting(), request("a", "one"))
+    asked = AskedRequest("a", "digest", 700, 800, media=media)
+    model = ModelSpec("m", 100, image_tokens=5_000, fallback=fallback)
+    agent = AgentHarness("host.1.1")
+    agent.hears(Begin(one.implicit, one.prompt, model, fill(NO_LIMITS), raw(schema), rules=2, asked=asked))
+    state, prefix = agent.state, prefix_of(agent.state)
+    assert state.asked == asked
+    assert state.digest == (rolled("digest", prefix.system, *prefix.tools) if schema else "digest")
+    more = 5_000 - 90 if media else 0
+    assert state.context_tokens == 700 + prefix.tokens + more
+    books = state.fallback
+    assert (books is None) == (not media and not fallback)
+    if books is not None:
+        assert books.media == Media(*media)
+        own = prefix.tokens
+        assert books.input_bytes == own + 800
+    assert answers_whole(state) == (schema is None)
+    assert not answers_whole(AgentHarness("host").state)
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_every_field_of_the_request_that_is_sent(schema: object, is_raised: bool) -> None:
+    agent, carrier, _ = child(schema, force_tool="look")
+    assert agent.state.program is not None
+    (whole,) = agent.state.program.requests
+    later = ModelSpec("n", 50)
+    books = Fallback((ModelSpec("m", 100), later), (), place=1)
+    said = user_message((text_block("no report"),))
+    repair = START.next if is_raised else None
+    params = raw({"top_k": 1, "top_p": 2})
+    state = replace(
+        carrier.state,
+        model=replace(later, params=params),
+        fallback=books,
+        attempt=2,
+        repair=repair,
+        history=carrier.state.history.append(said),
+    )
+    prefix = prefix_of(state)
+    found = request_of(state, lambda address: agent.state)
+    wanted = ModelRequest(
+        address="host.1.1",
+        profile=prefix.profile.name,
+        model=replace(later, params=merged(params, whole.settings)),
+        turn=1,
+        attempt=2,
+        system=joined(whole.system, prefix.system) if schema else whole.system,
+        tools=(*whole.tools, *prefix.tools),
+        history=whole.messages.append(said),
+        force_tool="look",
+        digest=state.digest,
+        origins=with_reply(NO_ORIGINS, 0, ModelSpec("m").made_by),
+        is_lossy=prefix.profile.lossy,
+        handed=(1, 0),
+        repair=repair or START,
+    )
+    for name in {*inspect.signature(ModelRequest).parameters, "messages"} - {"history"}:
+        one, other = (getattr(each, name) for each in (found, wanted))
+        assert one == other, name
+    alone = replace(state, fallback=None)
+    assert request_of(alone, lambda address: agent.state).origins == with_reply(NO_ORIGINS, 0, later.made_by)

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.protocol import prompts
@@ -19,7 +20,7 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
-from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.profiles import CompactRules, Prices
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled
 from callboard.replay.testing.sessions.scenario import profile
@@ -435,3 +436,37 @@ def test_a_report_is_judged_by_its_own_turn() -> None:
     agent.reads(report({"m": 1}))
     assert agent.hears(ReportJudged(9, 0, "accepted")) == []
     assert agent.state.phase == "judging"
+
+
+def test_an_agent_begins_again_without_what_was_of_its_last_ask() -> None:
+    agent = AgentHarness()
+    compact = replace(profile("worker", [], ["look"]), compact=CompactRules())
+    agent.begins(who=compact)
+    agent.reads(Reply("done"))
+    fresh = agent.state
+    agent.state = replace(
+        fresh,
+        turns_used=7,
+        is_told_to_report=True,
+        is_forced=True,
+        report_attempts=3,
+        report_problems=(SchemaProblem("n", "wrong"),),
+        text="old",
+        has_spoken=True,
+        is_accepted=True,
+        permissions=(("old",),),
+    )
+    agent.begins(who=compact, limits=Limits(max_iterations=9))
+    state = agent.state
+    assert (state.turns_used, state.is_told_to_report, state.is_forced, state.is_accepted) == (
+        1,
+        False,
+        False,
+        False,
+    )
+    assert (state.report_attempts, state.report_problems, state.text, state.has_spoken) == (0, (), "", False)
+    assert (state.permissions, state.limits.max_iterations) == ((), 9)
+    assert state.compaction is not None
+    agent.reads(Reply("done"))
+    agent.begins(who=profile("worker", [], ["look"]))
+    assert agent.state.compaction is None

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.compaction import Compaction
+from callboard.actors.agent.failed_calls import ask_again
 from callboard.actors.agent.retry import FIRST_MS, spread_ms
+from callboard.actors.agent.shortening import conversation_of
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.failures import PASSING, FailureKind
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Delegate, Finished, TurnRequested, TurnSettled
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.profiles import CompactRules, ModelSpec, Prices
 from callboard.actors.protocol.usage import Need, Usage, bound
-from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.protocol.value_types import ModelFailure, Settled
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import AgentHarness
@@ -212,3 +215,34 @@ def test_a_delegation_leaves_the_need_of_the_dearest_model() -> None:
     assert closing == Need(
         known + 300, max(bound(known, 40, DEAR).micro_usd, bound(known, 300, CHEAP).micro_usd)
     )
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("writer", [None, ModelSpec("writer")])
+def test_an_attempt_states_the_model_that_it_is_for_and_whether_it_has_a_bound(
+    is_open: bool, place: int, writer: ModelSpec | None
+) -> None:
+    state = begun().state
+    assert state.fallback is not None
+    state = replace(state, fallback=replace(state.fallback, place=place, is_open=is_open))
+    (again,) = [post.body for post in ask_again(state, Settled(), 5)[1]]
+    assert isinstance(again, TurnRequested)
+    assert (again.model, again.is_unbounded, again.purpose) == ("second" if place else "", is_open, "")
+    compaction = Compaction(CompactRules(model=writer))
+    (again,) = [post.body for post in ask_again(replace(state, compaction=compaction), Settled(), 5)[1]]
+    assert isinstance(again, TurnRequested)
+    assert again.purpose == ""
+    summing = replace(compaction, saved=conversation_of(state, compaction))
+    (again,) = [post.body for post in ask_again(replace(state, compaction=summing), Settled(), 5)[1]]
+    assert isinstance(again, TurnRequested)
+    own = "writer" if writer else ""
+    assert (again.model, again.is_unbounded) == ("second" if place else own, is_open)
+    assert again.purpose == "summary"
+
+
+def test_a_round_of_all_models_is_waited_for_before_the_next_one() -> None:
+    agent = begun(attempts=9)
+    waits = [fails(agent).after_ms for _ in range(6)]
+    assert waits[::2] == [0, 0, 0]
+    assert 0 < waits[1] < waits[3] < waits[5]

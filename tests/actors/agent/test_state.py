@@ -1,10 +1,12 @@
 """Facts that follow from an agent's state without a message."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.fallback import Fallback
-from callboard.actors.agent.program_state import BEGUN
+from callboard.actors.agent.program_state import BEGUN, ProgramState
 from callboard.actors.agent.state import (
     AgentState,
     closing_need,
@@ -137,3 +139,21 @@ def test_tools_that_changed_are_those_of_the_request_to_a_model_that_reads_no_ch
     assert request_of(changed).tools == (*prefix.own.values(), *prefix.others)
     reads = replace(changed, model=replace(changed.model, inline_tools=True))
     assert request_of(reads).tools == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "left", "has_left"),
+    [
+        ({"turns_used": 4}, 1, True),
+        ({"turns_used": 5}, 0, False),
+        ({"turns_used": 2, "program": ProgramState(questions=2)}, 1, True),
+        ({"turns_used": 2, "program": ProgramState(questions=3)}, 0, False),
+        ({"turns_used": 8, "model": ModelSpec("p", kind="program")}, -3, True),
+        ({"turns_used": 9, "model": ModelSpec("p", kind="program")}, -4, False),
+        ({"limits": Limits()}, 0, False),
+        ({"limits": Limits(), "model": ModelSpec("p", kind="program")}, 0, False),
+    ],
+)
+def test_the_turns_that_are_left(fields: dict[str, Any], left: int, has_left: bool) -> None:
+    state = replace(AgentState("host", limits=Limits(max_iterations=5, max_steps=9)), **fields)
+    assert (turns_left(state), has_turns_left(state)) == (left, has_left)

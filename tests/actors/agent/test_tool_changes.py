@@ -5,8 +5,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import prefix_of, request_of
-from callboard.actors.agent.tool_changes import _marks
+from callboard.actors.agent.request_prefix import prefix_for
+from callboard.actors.agent.state import NextTools, prefix_of, request_of
+from callboard.actors.agent.tool_changes import _marks, begin_with
 from callboard.actors.protocol.client_messages import ToolsChanged
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.makers import NO_ORIGINS, Origins, mark
@@ -283,3 +284,16 @@ def test_the_digest_counts_the_makers_of_a_conversation_that_is_not_all_the_mode
     for at, maker in enumerate(makers):
         origins = origins.put(at, ModelSpec(maker).made_by)
     assert _marks(origins, ModelSpec("own")) == [mark(ModelSpec(one).made_by) for one in marked]
+
+
+def test_a_begin_whose_change_no_request_has_taken_leaves_it_to_the_next_begin() -> None:
+    made, one = agent(), who(inline_tools=True)
+    two = replace(one, tools=one.tools[:1])
+    made.reads(Reply("done"))
+    wanted = prefix_for(made.begin(who=two))
+    begun = begin_with(made.state, wanted)
+    assert (prefix_of(begun).profile.tools, begun.next_tools) == (one.tools, NextTools(two.tools, 0))
+    again = begin_with(begun, wanted)
+    assert (prefix_of(again).own, again.next_tools) == (prefix_of(begun).own, NextTools(two.tools, 0))
+    back = begin_with(again, prefix_for(made.begin(who=one)))
+    assert (prefix_of(back).profile, back.next_tools) == (one, None)

@@ -3,11 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.failed_calls import may_be_repaired
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.failures import PASSING
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Delegate, Finished, ReportJudged
 from callboard.actors.protocol.port_messages import CallTool
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply
+from tests.actors.agent.test_repair_levels import REFUSED
 from tests.actors.agent.test_tool_limits import results_read
 from tests.actors.harness import RETRYABLE, SCHEMA, AgentHarness, kinds
 
@@ -62,3 +67,15 @@ def test_a_result_may_have_any_length() -> None:
     (delegate, *_) = begun().calls("task")
     assert isinstance(delegate, Delegate)
     assert delegate.room == 0
+
+
+def test_no_other_model_is_asked_and_no_repair_is_tried() -> None:
+    agent = AgentHarness()
+    who = profile("host", [], ["look"], fallback=(ModelSpec("second"),), fallback_on=PASSING)
+    agent.hears(replace(agent.begin(None, who), limits=Limits(max_iterations=5)))
+    assert kinds(agent.reads(Reply(failure=RETRYABLE))) == ["Finished"]
+    agent = begun(Limits(max_iterations=5))
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert may_be_repaired(agent.state, REFUSED)
+    assert kinds(agent.reads(Reply(failure=REFUSED))) == ["Finished"]

@@ -5,12 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.open_calls import NO_CALLS
+from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS
 from callboard.actors.agent.state import AgentState, request_of
-from callboard.actors.agent.whole_requests import REQUESTS_MAX
+from callboard.actors.agent.whole_requests import REQUESTS_MAX, WholeRequest, with_reply, with_requests
 from callboard.actors.protocol.conversation import rolled
-from callboard.actors.protocol.media import Media
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.media import Media, media_in
 from callboard.actors.protocol.messages import AnyMessage, Begin, Delegate, DelegationEnded, TurnRequested
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.scripted_replies import Step, reply_of, request
 from tests.actors.agent.test_program import WHO
@@ -98,7 +103,7 @@ def test_a_grown_request_is_bound_by_the_count_of_the_service_and_a_rewritten_on
 
 
 def test_a_lost_count_or_several_attempts_bound_nothing() -> None:
-    for usage in (Usage(4, 2, calls=2), Usage(calls=1, unknown_calls=1)):
+    for usage in (Usage(4, 2, calls=2), Usage(4, 2, calls=1, unknown_calls=1)):
         agent = waiting()
         (one,) = asks(agent, request("a", "one"))
         answers(agent, one, usage)
@@ -164,3 +169,74 @@ def test_a_question_without_its_program_has_no_request() -> None:
     for states in ({"host": None}, {"host": AgentState("host"), "host.1": AgentState("host.1")}):
         with pytest.raises(ValueError, match="keeps the request of its question a"):
             request_of(child.state, states.get)
+
+
+IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+
+
+def kept_by(agent: AgentHarness) -> tuple[WholeRequest, ...]:
+    assert agent.state.program is not None
+    return agent.state.program.requests
+
+
+def test_every_field_of_a_request_and_of_one_that_grows_it() -> None:
+    agent, seen = waiting(), {"role": "user", "content": [IMAGE]}
+    (one,) = asks(agent, request("a", seen, **HEAD))
+    (first,) = kept_by(agent)
+    head, said = rolled("", raw("Be short."), raw({"top_k": 3}), raw(LOOK)), raw(seen)
+    size = len(raw("Be short.")) + len(raw(LOOK)) + TOOL_OVERHEAD_TOKENS + len(said)
+    media = media_in(said)
+    assert (first.ask, first.turn, first.call, first.title) == ("a", 1, 0, "a request of 1 message")
+    assert (first.system, first.tools, first.settings) == (raw("Be short."), (raw(LOOK),), raw({"top_k": 3}))
+    assert (first.max_tokens, first.force_tool, first.digest) == (0, "", rolled(head, said))
+    assert (first.tokens, first.bytes, first.media) == (size, size, media)
+    assert first.asked.media == (1, 0, media.bytes, 1)
+    answers(agent, one, Usage(5_000, 2, calls=1))  # more than its bytes
+    (answered,) = kept_by(agent)
+    reply = raw({"role": "assistant", "content": SAID})
+    assert answered.digest == rolled(rolled(head, said), reply)
+    assert answered.tokens == answered.bytes == size + len(reply)
+    (later,) = asks(agent, request("b", ["a", 0, 2], "two", like="a", max_tokens=7, force_tool="look"))
+    grown = kept_by(agent)[1]
+    two = raw({"role": "user", "content": "two"})
+    assert grown.digest == rolled(answered.digest, two)
+    assert (grown.tokens, grown.bytes, grown.media) == (size + len(reply) + len(two),) * 2 + (media,)
+    assert (grown.title, grown.max_tokens, grown.force_tool) == ("a request of 3 messages", 7, "look")
+    answers(agent, later)
+    asks(agent, request("c", "short"))
+    (*_, bare) = kept_by(agent)
+    size = len(raw({"role": "user", "content": "short"}))
+    assert bare.tokens == size + len(NULL)
+    assert bare.asked.media == ()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"kind": "budget", "value": raw(SAID)},
+        {"kind": "answered"},
+        {"kind": "answered", "value": raw(SAID), "call": 5},
+    ],
+)
+def test_an_end_without_a_reply_leaves_the_request_as_it_was(end: dict[str, Any]) -> None:
+    agent = waiting()
+    (one,) = asks(agent, request("a", "one"))
+    before = kept_by(agent)
+    ended = DelegationEnded(**{"turn": one.turn, "call": one.call} | end)
+    assert with_reply(before, ended) is before
+
+
+def test_all_requests_of_a_step_are_kept_however_many_and_those_of_tools_are_none() -> None:
+    agent = waiting()
+    asks(agent, *(request(f"r{at:03}", "one") for at in range(REQUESTS_MAX + 3)))
+    assert len(kept_by(agent)) == REQUESTS_MAX + 3
+    spec = ToolSpec("look", "", raw({}))
+    plain, whole = raw({"prompt": "messages"}), raw({"messages": [{"role": "user", "content": "x"}]})
+    for name, arguments, own in (
+        (ASK_MODEL, plain, None),
+        (ASK_MODEL, whole, spec),
+        ("task", whole, None),
+        (ASK_MODEL, raw({"messages": []}), None),
+        (ASK_MODEL, raw({"messages": 5}), None),
+    ):
+        assert with_requests((), NO_CALLS, 1, [ToolUse("a", name, arguments, own)]) == ()

@@ -44,3 +44,20 @@ def test_changed_agents_are_named_one_by_one() -> None:
     error = errors.AgentsChanged("other agents", ("host: its instructions changed",))
     assert str(error) == "other agents"
     assert error.differences == ("host: its instructions changed",)
+
+
+def test_every_error_says_its_message_and_keeps_each_of_its_facts() -> None:
+    seen = 0
+    for name, cls in CLASSES.items():
+        if "__init__" not in vars(cls):
+            continue
+        names = [*inspect.signature(cls).parameters]
+        given = {one: f"the {one}" for one in names}
+        if "message" not in names:
+            continue
+        error = cls(**given)
+        assert str(error).startswith("the message"), name
+        facts = {one: getattr(error, one) for one in names if hasattr(error, one)}
+        assert facts == {one: given[one] for one in facts}, name
+        seen += len(facts)
+    assert seen > 8

@@ -21,7 +21,7 @@ def key(session: str, agent: str = "host", turn: int = 1, epoch: int = 1) -> Cal
 def policy(limit: int = 100, per: object = None, *sessions: str) -> BudgetPolicy:
     made = BudgetPolicy({"*": Budget(tokens=limit, per=per)}, 0)  # type: ignore[arg-type]  # a period
     for name in sessions or ("a", "b", "c"):
-        made.begin(name, 1, (), 0)
+        made.begin(name, 1, ())
     return made
 
 
@@ -31,7 +31,7 @@ def asks(of: BudgetPolicy, session: str, tokens: int, now: int = 0, turn: int = 
 
 def pays(of: BudgetPolicy, session: str, need: int, used: int, now: int = 0, period: str = "") -> None:
     one = Reservation(key(session), Need(need), (("*", period),))
-    of.settle(Settlement(one, Need(used)), now)
+    of.settle(Settlement(one, Need(used)))
 
 
 def state(of: BudgetPolicy, now: int = 0) -> BudgetState:
@@ -71,7 +71,7 @@ def test_no_later_call_passes_one_that_waits_in_its_scope() -> None:
     asks(found, "a", 60)
     assert asks(found, "b", 60) is None
     assert asks(found, "c", 1) is None  # it would fit
-    found.cancel(key("b"), 0)
+    found.cancel(key("b"))
     assert found.give(0) == [(key("c"), Given((("*", ""),)))]
 
 
@@ -79,7 +79,7 @@ def test_calls_of_other_scopes_pass_one_that_waits() -> None:
     found = BudgetPolicy({"tenant:*": Budget(tokens=100), "*": Budget(tokens=1_000)}, 0)
     one, other = ("*", "tenant:*=tenant:a"), ("*", "tenant:*=tenant:b")
     for name in "abc":
-        found.begin(name, 1, (), 0)
+        found.begin(name, 1, ())
     found.request(key("a"), one, Need(60), 0)
     assert found.request(key("b"), one, Need(60), 0) is None
     assert isinstance(found.request(key("c"), other, Need(60), 0), Given)
@@ -89,7 +89,7 @@ def test_a_reservation_that_no_process_holds_counts_as_spent_and_is_named() -> N
     found = policy()
     asks(found, "a", 60)
     assert asks(found, "b", 60) is None
-    found.leave("a", 0)
+    found.leave("a")
     assert found.give(0) == [(key("b"), Refused("*", "", "tokens", 100, 0, 60, ("a",)))]
     assert (state(found).elsewhere_tokens, state(found).sessions) == (60, ("a",))
 
@@ -98,13 +98,13 @@ def test_a_resumed_session_takes_its_reservation_up_and_others_are_charged_once(
     found = policy()
     asks(found, "a", 20)
     found.request(key("a", "host.1"), ("*",), Need(30), 0)
-    found.leave("a", 0)
+    found.leave("a")
     kept = Reservation(key("a", epoch=2), Need(20), (("*", ""),))
-    lost = found.begin("a", 2, [kept], 0)
+    lost = found.begin("a", 2, [kept])
     assert lost == [Reservation(key("a", "host.1"), Need(30), (("*", ""),))]
     assert (state(found).spent_tokens, state(found).reserved_tokens) == (30, 20)
-    assert found.begin("a", 3, [kept._replace(key=key("a", epoch=3))], 0) == []
-    found.settle(Settlement(kept._replace(key=key("a", epoch=3)), Need(5)), 0)
+    assert found.begin("a", 3, [kept._replace(key=key("a", epoch=3))]) == []
+    found.settle(Settlement(kept._replace(key=key("a", epoch=3)), Need(5)))
     assert (state(found).spent_tokens, state(found).reserved_tokens) == (35, 0)
 
 
@@ -121,7 +121,7 @@ def test_a_session_that_leaves_waits_no_more() -> None:
     asks(found, "a", 100)
     assert asks(found, "b", 100) is None
     assert asks(found, "c", 100) is None
-    found.leave("b", 0)
+    found.leave("b")
     pays(found, "a", 100, 0)
     assert found.give(0) == [(key("c"), Given((("*", ""),)))]
 
@@ -141,13 +141,13 @@ def test_a_waiting_call_is_looked_at_again_when_its_period_ends() -> None:
 def test_a_call_that_waits_over_the_end_of_a_day_is_counted_with_those_of_the_new_day() -> None:
     found = BudgetPolicy({"*": Budget(tokens=100, per="day"), "t:*": Budget(tokens=60)}, 0)
     for name in "ab":
-        found.begin(name, 1, (), 0)
+        found.begin(name, 1, ())
     scopes = ("*", "t:*=t:x")
     found.request(key("a"), scopes, Need(20), 0)
     assert found.request(key("a", turn=2), scopes, Need(50), 0) is None  # for the scope without a day
     assert isinstance(found.request(key("b"), ("*",), Need(52), DAY), Given)
     spans = (("*", "1970-01-01"), ("t:*=t:x", ""))
-    found.settle(Settlement(Reservation(key("a"), Need(20), spans), Need(1)), DAY)
+    found.settle(Settlement(Reservation(key("a"), Need(20), spans), Need(1)))
     assert found.give(DAY) == []
     assert {one.scope: one.reserved_tokens for one in found.states(DAY)} == {"*": 52, "t:*=t:x": 0}
 
@@ -195,7 +195,7 @@ def test_a_stored_reservation_counts_in_each_scope_that_is_loaded_one_after_the_
     found.load(["tenant:*=tenant:b"], [], [one], 0)
     held = {each.scope: (each.elsewhere_tokens, each.reserved_tokens) for each in found.states(0)}
     assert held == {"*": (60, 0), "tenant:*=tenant:a": (0, 0), "tenant:*=tenant:b": (60, 0)}
-    found.begin("b", 2, [one._replace(key=key("b", epoch=2))], 0)
+    found.begin("b", 2, [one._replace(key=key("b", epoch=2))])
     held = {each.scope: (each.elsewhere_tokens, each.reserved_tokens) for each in found.states(0)}
     assert held == {"*": (0, 60), "tenant:*=tenant:a": (0, 0), "tenant:*=tenant:b": (0, 60)}
 
@@ -213,7 +213,7 @@ def test_a_limit_below_the_amount_spent_refuses_every_call() -> None:
 
 def test_cost_is_limited_beside_tokens() -> None:
     found = BudgetPolicy({"*": Budget(cost_usd=0.5, tokens=1_000)}, 0)
-    found.begin("a", 1, (), 0)
+    found.begin("a", 1, ())
     refused = found.request(key("a"), ("*",), Need(10, 500_001), 0)
     assert refused == Refused("*", "", "micro_usd", 500_000, 0, 0, ())
 
@@ -259,7 +259,7 @@ class Books:
         self.open: dict[CallKey, Reservation] = {}
         self.line: list[tuple[CallKey, Need]] = []
         for name in SESSIONS:
-            self.policy.begin(name, 1, (), 0)
+            self.policy.begin(name, 1, ())
 
     def do(self, step: Step) -> None:
         own = [one for one in self.open.values() if one.key.session == step.session]
@@ -276,10 +276,10 @@ class Books:
             case "settle" if own:
                 used = Need(min(step.amount, own[0].need.tokens), min(step.amount, own[0].need.micro_usd))
                 self.close(own[0], used)
-                self.policy.settle(Settlement(own[0], used), self.now)
+                self.policy.settle(Settlement(own[0], used))
             case "cancel" if waiting:
                 self.line = [one for one in self.line if one[0] != waiting[0]]
-                self.policy.cancel(waiting[0], self.now)
+                self.policy.cancel(waiting[0])
             case "crash":
                 self.crash(step, own)
             case "day" | "back":
@@ -292,14 +292,14 @@ class Books:
     def crash(self, step: Step, own: list[Reservation]) -> None:
         """Lose the newest reservation from the log, and resume."""
         self.line = [one for one in self.line if one[0].session != step.session]
-        self.policy.leave(step.session, self.now)
+        self.policy.leave(step.session)
         self.epochs[step.session] += 1
         for one in own:
             del self.open[one.key]
         kept, lost = own[: step.amount % 3], own[step.amount % 3 :]
         again = [one._replace(key=one.key._replace(epoch=self.epochs[step.session])) for one in kept]
         self.open.update((one.key, one) for one in again)
-        charged = self.policy.begin(step.session, self.epochs[step.session], again, self.now)
+        charged = self.policy.begin(step.session, self.epochs[step.session], again)
         assert charged == lost
         for one in lost:
             self.spent += [Spent(*span, one.need) for span in one.spans]
@@ -416,7 +416,7 @@ def test_stored_amounts_belong_to_the_period_of_the_time_at_which_they_are_loade
 
 def test_a_session_that_has_left_runs_no_more_and_its_stored_reservations_count() -> None:
     found = policy()
-    found.leave("a", 0)
+    found.leave("a")
     found.load(["*"], [], [Reservation(key("a"), Need(60), (("*", ""),))], 0)
     assert state(found).elsewhere_tokens == 60
 
@@ -424,13 +424,13 @@ def test_a_session_that_has_left_runs_no_more_and_its_stored_reservations_count(
 def test_the_reservations_of_the_epoch_that_begins_are_its_own() -> None:
     found = policy()
     asks(found, "a", 20)
-    assert found.begin("a", 1, [], 0) == []
+    assert found.begin("a", 1, []) == []
     assert [one.key for one in found.reservations("a")] == [key("a")]
 
 
 def test_the_first_end_of_a_period_is_the_one_that_is_waited_for() -> None:
     found = BudgetPolicy({"*": Budget(tokens=100, per="month"), "t": Budget(tokens=100, per="day")}, 0)
-    found.begin("a", 1, (), 0)
+    found.begin("a", 1, ())
     for turn in (1, 2):
         found.request(key("a", turn=turn), ("*", "t"), Need(60), 5)
     assert found.wait_ms(5) == DAY - 5
@@ -450,6 +450,6 @@ def test_a_line_is_served_from_its_head_as_far_as_there_is_room() -> None:
     pays(found, "a", 90, 0)
     assert [one[0].session for one in found.give(0)] == ["b", "c"]
     assert state(found).waiting == 1
-    found.cancel(key("b"), 0)  # it has its answer: nothing to be taken out
+    found.cancel(key("b"))  # it has its answer: nothing to be taken out
     pays(found, "b", 50, 0)
     assert [one[0].session for one in found.give(0)] == ["d"]

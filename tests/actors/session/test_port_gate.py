@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -18,6 +19,7 @@ from callboard.actors.protocol.port_messages import (
     CancelTimer,
     CapacityGiven,
     CheckSchema,
+    ExtendTimer,
     ModelReplied,
     RequestApproval,
     RequestCapacity,
@@ -451,3 +453,32 @@ def test_a_person_is_asked_once_the_log_has_the_question_and_it_is_no_request_fo
     assert gate.post("host", "approvals", asked) == (Start(gate.last, True),)
     with pytest.raises(KeyError):
         gate.wish_of(gate.last)
+
+
+def test_only_a_turn_that_its_agent_has_just_requested_is_granted() -> None:
+    gate = Counter()
+    with pytest.raises(Diverged, match="event 1 grants a turn that its agent did not request"):
+        gate.post("supervisor", "model", CallModel("host", 1))
+    gate = Counter()
+    gate.post("host", "supervisor", TurnRequested(1, 1, Need(5), "d"))
+    gate.post("host", "supervisor", TurnRequested(1, 2, Need(5), "d"))
+    with pytest.raises(Diverged, match="event 3"):
+        gate.post("supervisor", "model", CallModel("host", 1))
+    gate = Counter()
+    gate.grant("host")
+    with pytest.raises(Diverged):  # once
+        gate.post("supervisor", "model", CallModel("host", 1))
+
+
+def test_a_timer_is_moved_until_it_has_fired_or_is_disarmed() -> None:
+    gate = Counter()
+    armed = Arm(1, 1_000, 500, 1)
+    assert gate.post("supervisor", "clock", SetTimer(1, 500)) == (armed,)
+    assert gate.timers == {1: armed}
+    moved = armed._replace(after_ms=800)
+    assert gate.post("supervisor", "clock", ExtendTimer(1, 300)) == (moved,)
+    assert gate.post("supervisor", "clock", ExtendTimer(2, 300)) == ()
+    assert gate.timers == {1: moved}
+    gate.post("clock", "supervisor", TimerFired(1))
+    assert gate.timers == {}
+    gate.post("clock", "supervisor", TimerFired(1))

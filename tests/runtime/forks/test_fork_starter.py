@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.errors import CallboardError, MissingProgram, SessionExists, SessionNotFound
@@ -90,10 +91,27 @@ def test_a_fork_is_in_the_log_with_its_first_event_and_the_title_of_its_origin()
         9,
     )
     assert first.body.digest == rows_of(log, "origin")[4].digest.hex()
-    assert first.body.resumed.profiles == ()
+    assert (first.body.resumed.profiles, first.body.is_running) == ((), True)
     rows = MemoryReader(log).sessions()
     titles = {one.session_id: one.title for one in rows}
     assert titles["f"] == titles["origin"] != ""
+
+
+@pytest.mark.parametrize("title", ["a name of its own", ""])
+def test_a_fork_has_the_title_of_its_origin_or_the_words_of_the_first_ask(title: str) -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+
+    async def another() -> None:
+        await log.open()
+        await log.create("newer", 2**40, "of another session")
+
+    asyncio.run(another())
+    origin = log._sessions["origin"]
+    words, origin.row = origin.row.title, replace(origin.row, title=title)
+    asyncio.run(fork(log, at=5))
+    titles = {one.session_id: one.title for one in MemoryReader(log).sessions()}
+    assert titles["f"] == (title or words) != ""
 
 
 @pytest.mark.parametrize("at", [5, 43, 77])

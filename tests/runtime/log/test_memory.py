@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import EventLog, Head, LogReader
+from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from tests.runtime.log.kit import added, events, large, run
+from tests.runtime.log.kit import added, event, events, large, run
+from tests.runtime.log.transcripts import answer_alike
 
 
 class InMemory:
@@ -161,3 +164,40 @@ def test_a_log_that_is_closed_takes_and_says_nothing(ask: Callable[[MemoryLog], 
         assert (await log.head("s"), await log.waiting_since("s"), len(await log.sessions())) == (head, 0, 1)
 
     run(work)
+
+
+def test_both_stores_answer_alike(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "log.db")
+
+
+def test_readers_of_both_stores_find_the_events_of_an_actor_alike(tmp_path: Path) -> None:
+    memory, file = MemoryLog(), SQLiteLog(tmp_path / "log.db")
+
+    async def fill(log: EventLog) -> None:
+        await log.open()
+        await log.create("s", 1, "")
+        own = [
+            event(seq, Cancel("x"), sender=sender, recipient=recipient)
+            for seq, (sender, recipient) in enumerate(
+                [(HOST, "host.1"), ("host.1", HOST), (HOST, "x")] * 3, 1
+            )
+        ]
+        await log.append([Append("s", 0, 1, own)])
+        await log.close()
+
+    run(lambda: fill(memory))
+    run(lambda: fill(file))
+    with SQLiteReader(tmp_path / "log.db") as reader:
+        kept = MemoryReader(memory)
+        for first, last, limit in (
+            (1, 9, 99),
+            (2, 5, 99),
+            (2, 5, 1),
+            (5, 5, 9),
+            (5, 4, 9),
+            (7, 3, 9),
+            (1, 99, 99),
+        ):
+            found = kept.events_of("s", "host.1", first, last, limit)
+            assert found == reader.events_of("s", "host.1", first, last, limit)
+            assert {seq.seq for seq in found} <= set(range(first, last + 1))

@@ -24,6 +24,7 @@ from callboard.runtime.log.protocol import (
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import event, large, run, seal_one
+from tests.runtime.log.transcripts import has_usual_defaults
 
 LOGS: tuple[type[EventLog], ...] = (MemoryLog, SQLiteLog)
 READERS: tuple[type[LogReader], ...] = (MemoryReader, SQLiteReader)
@@ -102,3 +103,7 @@ def test_the_error_of_a_session_with_forks_names_twelve_at_most(count: int, name
 
 def test_the_error_of_a_fork_at_no_event_names_those_that_there_are() -> None:
     assert str(no_base("s", 9, 4)) == "session s has events 1 to 4: it cannot be forked at 9"
+
+
+def test_a_page_has_ten_thousand_events_unless_its_reader_says_otherwise() -> None:
+    has_usual_defaults(EventLog, LogReader)

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.stores.forks import forked
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
@@ -34,13 +36,17 @@ from callboard.runtime.log.session_rows import (
     SessionRow,
     change_of,
     details_of,
+    first_title,
+    has_title,
     parents_first,
+    title_of,
     whole_trees,
     with_forks,
 )
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import run
+from tests.runtime.log.transcripts import answer_alike
 
 
 def of(*bodies: object) -> RowChange:
@@ -300,3 +306,43 @@ def test_trees_are_told_apart_by_their_roots_also_where_the_root_was_deleted() -
     assert taken("b", "c", "f") == []
     assert taken("c", "g", "x") == ["x"]
     assert taken("f", "g") == ["g", "f"]
+
+
+def test_the_rows_of_sessions_are_the_same_in_both_stores(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")
+
+
+def text(value: object) -> Json:
+    return Json(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("find it", "find it"),
+        ("x" * 201, "x" * 200),
+        ([{"type": "text", "text": "one"}, {"type": "image"}, {"text": 5}, {"text": "two"}], "one two"),
+        ([{"type": "image"}], ""),
+        ([5, "x"], ""),
+        (None, ""),
+        (7, "7"),
+    ],
+)
+def test_a_title_is_the_beginning_of_the_words_of_a_prompt(prompt: object, title: str) -> None:
+    assert title_of(text(prompt)) == title
+    ask = Event(2, 5, "client", "supervisor", 0, Ask("a", text(prompt)))
+    later = Event(3, 5, "client", "supervisor", 0, Ask("b", text("later")))
+    assert first_title([Event(1, 5, "client", "supervisor", 0, Cancel("x")), ask, later]) == title
+    assert first_title([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "has"),
+    [({}, False), ({"title": "own"}, True), ({"kind": "answered"}, True), ({"status": "unfinished"}, True)],
+)
+def test_a_session_without_a_title_has_that_of_its_first_ask(fields: dict[str, str], has: bool) -> None:
+    row = structs.replace(SessionRow("s", 1, 0, 5, ""), **fields)
+    assert has_title(row) is has
+    change = change_of([Event(1, 5, "client", "supervisor", 0, Ask("a", text("first")))])
+    assert change.title_after(row) == (row.title if has else "first")
+    assert NO_CHANGE.title_after(row) == row.title

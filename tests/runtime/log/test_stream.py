@@ -31,8 +31,12 @@ def test_what_is_staged_later_is_no_part_of_an_earlier_append() -> None:
         stream.spending += spending
         stream.usage += usage
         appends.append(stream.take())
-    found = [(list(one.spending), list(one.usage)) for one in appends]
-    assert found == [([], []), ([call], []), ([], [charge]), ([call], [charge])]
+    assert appends == [
+        Append("s", 4, 3, events(5, 5)),
+        Append("s", 5, 3, events(6, 6), [call], []),
+        Append("s", 6, 3, events(7, 7), [], [charge]),
+        Append("s", 7, 3, events(8, 8), [call], [charge]),
+    ]
 
 
 def test_waiters_are_woken_up_to_a_seq_and_no_further() -> None:

@@ -9,8 +9,12 @@ import pytest
 
 from callboard.actors.protocol.errors import SessionFailed, SessionNotFound, StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.memory import MemoryReader
-from callboard.runtime.log.protocol import Head
+from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
+from callboard.actors.session.budget_scope import Spent
+from callboard.actors.session.usage_books import Charge
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.writer import MANY, NAP_EVERY_S, TIMES_MAX, UNDURABLE_MAX, GroupWriter
@@ -428,3 +432,28 @@ def test_many_sessions_at_once_are_all_stored_whole(tmp_path: Path) -> None:
         for name, expected in posted.items():
             assert reader.verify_chain(name).seq == len(expected)
             assert same(reader.events(name), expected)
+
+
+def test_a_batch_has_the_spending_and_the_usage_of_its_events_and_tells_how_long_it_took() -> None:
+    call = Reservation(CallKey("a", 1, "host", 1, 1), Need(5), (("*", ""),))
+    charge = Charge("2026-11-28", "m", "host", Usage(5))
+    told: list[tuple[float, list[str]]] = []
+
+    async def work() -> None:
+        log = MemoryLog()
+        await log.open()
+        await log.create("a", 1, "")
+        writer = GroupWriter(log, lambda took, batch: told.append((took, [one.session_id for one in batch])))
+        writer.attach("a", 1, Head(0, GENESIS))
+        writer.stage("a", 1, events(1, 1), [call], [charge])
+        writer.stage("a", 1, events(2, 2), [Settlement(call, Need(3))], [charge])
+        writer.stage("a", 1, events(3, 3))
+        await writer.flush()
+        (row,) = await log.usage()
+        assert row.usage.input_tokens == 10
+        assert (await log.spending.read()).spent == (Spent("*", "", Need(3)),)
+        await writer.aclose()
+
+    run(work)
+    assert [names for _, names in told] == [["a"]]
+    assert told[0][0] >= 0

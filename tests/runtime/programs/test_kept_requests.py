@@ -102,3 +102,50 @@ def test_fifty_turns_take_the_room_of_their_text() -> None:
         said.append(f"{turn}" * 1_000)
         size += len(msgspec.json.encode(asked(kept, f"p{turn:012}_1", written(*said))))
     assert size < 1.1 * sum(map(len, said))
+
+
+def test_every_part_of_a_request_stands_in_its_arguments_and_parts_that_are_none_do_not() -> None:
+    kept = KeptRequests()
+    tool, settings = Json(b'{"name":"look"}'), Json(b'{"top_k":3}')
+    (said,) = written("one").messages
+    whole = Written((said,), Json(b'"s"'), (tool,), settings, "look", 9)
+    assert asked(kept, "a", whole) == {
+        "messages": [user("one")],
+        "system": "s",
+        "tools": [{"name": "look"}],
+        "settings": {"top_k": 3},
+        "force_tool": "look",
+        "max_tokens": 9,
+    }
+    assert asked(kept, "b", whole._replace(force_tool="", max_tokens=0)) == {
+        "messages": [["a", 0, 1]],
+        "like": "a",
+    }
+    assert asked(kept, "c", Written((said,))) == {"messages": [["b", 0, 1]]}  # nothing of a head
+    assert asked(KeptRequests(), "d", Written((said,), tools=(tool,))) == {
+        "messages": [user("one")],
+        "tools": [{"name": "look"}],
+    }
+
+
+def test_messages_are_known_from_the_end_of_their_step_until_their_request_is_forgotten() -> None:
+    kept, (said,) = KeptRequests(), written("rare").messages
+    assert not kept.has(bytes(said))
+    kept.ask("a", written("rare"))
+    assert not kept.has(bytes(said))
+    kept.end_step({"a": None, "late": None})
+    assert kept.has(bytes(said))
+    kept.ask("late", written("later"))
+    kept.end_step({})  # it was given up
+    kept.end_step({"late": None})
+    assert not kept.has(bytes(written("later").messages[0]))
+    kept.answered("a", Json(b'[{"type":"text","text":"well"}]'))
+    reply = b'{"role":"assistant","content":[{"type":"text","text":"well"}]}'
+    assert kept.has(reply)
+    again = Written((Json(reply), said))
+    assert asked(kept, "b", again)["messages"] == [["a", 1, 2], ["a", 0, 1]]
+    asked(kept, "twice", written("same", "same"))
+    for at in range(REQUESTS_MAX):
+        asked(kept, f"r{at:03}", written("usual", "rare" if at > 1 else "other"))
+    assert kept.has(bytes(said))  # a later request has it, too
+    assert not kept.has(reply)

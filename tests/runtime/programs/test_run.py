@@ -22,7 +22,9 @@ from callboard.actors.protocol.errors import (
     NotApproved,
 )
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.programs import run as run_module
+from callboard.runtime.programs.asks import Reply
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
 from tests.runtime.programs.kit import T0, WORKER, Function, answer, fail, played, started, work
@@ -300,7 +302,7 @@ def test_a_loop_of_asks_after_the_news_of_an_end_comes_to_rest() -> None:
     run = started(insists)
     first = run.step((), T0)
     step = run.step([replace(answer(first.asks[0], "no", "budget"), ends="budget")], T0 + 1)
-    assert (step.asks, step.ending, len(tries)) == ((), None, 1 + run_module.LAST_ASKS_MAX + 1)
+    assert (step.asks, step.ending, len(tries)) == ((), None, 1 + 100 + 1)
 
 
 def test_an_error_has_the_line_of_the_user() -> None:
@@ -789,3 +791,49 @@ def test_a_run_whose_step_never_rests_is_over_at_its_own_bound(monkeypatch: pyte
     assert run.is_over
     assert len(rounds) < 100
     assert run._task is None
+
+
+def test_a_request_refers_to_the_reply_that_the_run_has_and_to_no_ask_that_was_given_up() -> None:
+    said = [{"role": "user", "content": "one"}]
+    blocks = [{"type": "text", "text": "well"}]
+
+    async def asks(ctx: ProgramContext, prompt: str) -> object:
+        lost = asyncio.ensure_future(ctx.ask_model(messages=[{"role": "user", "content": "lost"}]))
+        await asyncio.sleep(0)
+        lost.cancel()
+        found = await ctx.ask_model(messages=said, system="s", max_tokens=7, settings={"top_k": 1})
+        return await ctx.ask_model(
+            messages=[*said, found.message, {"role": "user", "content": "lost"}], system="t"
+        )
+
+    run = started(asks)
+    (first,) = run.step((), T0).asks
+    assert msgspec.json.decode(first.input) == {
+        "messages": said,
+        "system": "s",
+        "max_tokens": 7,
+        "settings": {"top_k": 1},
+    }
+    whole = replace(
+        answer(first, "well"), value=Json(msgspec.json.encode(blocks)), reply=Reply("end_turn", ZERO)
+    )
+    (second,) = run.step([whole], T0).asks
+    assert msgspec.json.decode(second.input) == {
+        "messages": [[first.id, 0, 2], {"role": "user", "content": "lost"}],
+        "system": "t",
+    }
+
+
+@pytest.mark.parametrize("swallows", [2, 3])
+def test_a_program_may_swallow_two_cancellations(swallows: int, caplog: pytest.LogCaptureFixture) -> None:
+    async def stubborn(ctx: ProgramContext, prompt: str) -> NoReturn:
+        for _ in range(swallows):
+            with contextlib.suppress(asyncio.CancelledError):
+                await ctx.call(work, n=1)
+        await ctx.call(work, n=1)
+        raise AssertionError
+
+    run = started(stubborn)
+    run.step((), T0)
+    run.stop()
+    assert ("are abandoned" in caplog.text) == (swallows == 3)

@@ -16,12 +16,14 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.sqlite.batch import BatchPlan, KnownHead, insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.batch import BatchPlan, KnownHead, insert_batch, kept_title, make_batch_view
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
 from tests.runtime.log.kit import events
+from tests.runtime.log.transcripts import answer_alike
 
 
 @pytest.fixture
@@ -213,3 +215,30 @@ def test_one_part_that_is_refused_refuses_the_batch_and_is_not_in_its_plan() -> 
         assert plan.is_refused
         assert [*plan.heads] == ["b"]
         assert json.loads(plan.moves()) == [[2, 1, 0, 1, 11]]
+
+
+@pytest.mark.parametrize("options", [{}, {"encryption_key": b"k" * 32}])
+def test_batches_of_every_kind_say_what_a_log_in_memory_says(tmp_path: Path, options: dict[str, Any]) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db", **options)
+
+
+def test_a_batch_takes_steps_for_a_title_for_details_and_for_a_refusal() -> None:
+    opened, ask = SessionOpened(2, "host", (), ModelSpec("m"), tags=("t",)), Ask("1", text_json("words"))
+
+    def planned(
+        *bodies: Any, has_title: bool = False, epoch: int = 1
+    ) -> tuple[bool, bool, dict[str, object]]:
+        plan = BatchPlan(Rows(), HashChain(), None)
+        given = [Event(at, 5, "client", SUPERVISOR, 0, body) for at, body in enumerate(bodies, 1)]
+        plan.add(Append("s", 0, 1, given), KnownHead(1, epoch, 0, GENESIS, has_title))
+        plan.answers.append(Head(0, b"") if epoch == 1 else Fenced("s"))
+        known = plan.heads.get("s")
+        return plan.takes_steps, known is not None and known.has_title, {**plan.titles}
+
+    assert planned(opened) == (True, False, {})
+    assert planned(ask) == (True, True, {"s": "words"})
+    assert planned(ask, has_title=True) == (False, True, {})
+    assert planned(Cancel("x")) == (False, False, {})
+    assert planned(Cancel("x"), has_title=True) == (False, True, {})
+    assert planned(Cancel("x"), epoch=2) == (True, False, {})
+    assert kept_title(Cipher(b"k" * 32, b"s" * 16), "s", "") == ""

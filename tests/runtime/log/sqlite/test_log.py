@@ -13,11 +13,13 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError, StoreError, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.sqlite import log as sqlite_log
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.owner import read_lock
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, events, large, run, turn, write_some
+from tests.runtime.log.transcripts import answer_alike
 
 
 class InFile:
@@ -365,3 +367,7 @@ def test_a_log_that_is_forgotten_is_closed_once_it_is_collected(path: Path) -> N
     assert read_lock(path) == ("", "")
     with SQLiteReader(path) as reader:
         assert reader.verify_chain("s").seq == 3
+
+
+def test_a_log_in_a_file_says_what_one_in_memory_says(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")

@@ -11,11 +11,13 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, StoreError, StoreFailed, StoreUnreadable, WrongKey
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.effort import effort
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same
+from tests.runtime.log.transcripts import answer_alike
 
 POSTED = [*events(1, 20), large(21), large(22, 4_000, "y"), *events(23, 40)]
 
@@ -468,3 +470,7 @@ def test_a_key_may_be_given_once_for_all_checks(tmp_path: Path) -> None:
             reader.verify_chain("s", b"x" * 32)
     with SQLiteReader(tmp_path / "keyed.db") as reader, pytest.raises(WrongKey):
         reader.verify_chain("s")
+
+
+def test_a_reader_and_its_store_say_what_those_in_memory_say(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")

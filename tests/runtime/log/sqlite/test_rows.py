@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite.meta import prepare
-from callboard.runtime.log.sqlite.rows import ODD_MAX, Rows
+from callboard.runtime.log.sqlite.rows import CHUNK_BYTES, CHUNK_FIELDS, ODD_MAX, Rows
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, Blobs
 from tests.effort import effort
 
@@ -226,3 +227,83 @@ def test_a_chunk_of_a_live_session_has_no_row_that_does_not_fit() -> None:
     add(rows, 0, fitting(200))
     assert (chunk := rows.only_chunk()) is not None
     assert (chunk["odd"], chunk["ids"], chunk["first"]) == (None, None, 1)
+
+
+def test_the_fields_of_a_chunk_stand_in_the_bits_that_its_docstring_names() -> None:
+    rows = Rows()
+    at = 1_790_000_000_000
+    add(rows, 5 << SEQ_BITS, [sealed(7, at, b"12345", "host", 3), sealed(8, at + 2, b"678", "host.1", 4)])
+    assert rows.only_chunk() == {
+        "rows": f"[{5 << 35 | 1 << 12 | 2},{3 << 35 | 6 << 12 | 11}]",
+        "numbers": b"[%d,%d]" % (10**18 + (2**17 << 44 | 3 << 12), 10**18 + ((2**17 + 2) << 44 | 4 << 12)),
+        "since": at - 2**17,
+        "first": 5 << SEQ_BITS | 7,
+        "ids": None,
+        "addresses": '["host.1"]',
+        "odd": None,
+        "bodies": b"12345678",
+        "digests": bytes([7]) * DIGEST_BYTES + bytes([8]) * DIGEST_BYTES,
+        "pieces": "[]",
+        "data": b"",
+        "names": b"",
+        "uses": "[]",
+    }
+    assert {*CHUNK_FIELDS} == {*rows._chunks[0]}
+    assert (CHUNK_BYTES, ODD_MAX) == (4 * 1_048_576, 64)
+
+
+def test_large_values_between_rows_without_any(connection: sqlite3.Connection) -> None:
+    values = [Cut(1, blob_digest(data), data) for data in (b'"one"' * 400, b'"other"' * 400)]
+    given = [replace(row, body=b"x" * row.seq, sender=f"host.{row.seq % 3}") for row in fitting(9)]
+    for place, cuts in ((1, values[:1]), (4, values), (5, values[1:])):
+        given[place] = replace(given[place], cuts=tuple(cuts))
+    rows = Rows()
+    add(rows, 0, given[:7])
+    add(rows, 0, given[7:])
+    chunk = rows.only_chunk()
+    assert chunk is not None
+    odd = msgspec.json.decode(str(chunk["odd"]))
+    assert {int(place): found[4] for place, found in odd.items()} == {
+        1: [[1, 0]],
+        4: [[1, 0], [1, 1]],
+        5: [[1, 1]],
+    }
+    rows.insert(connection)
+    assert [(row[0], row[2], row[5]) for row in stored(connection)] == [
+        (row.seq, row.sender, row.body) for row in given
+    ]
+    assert [cuts_of(connection, row.seq) for row in given] == [row.cuts for row in given]
+
+
+@pytest.mark.parametrize(("size", "chunks"), [(99, [300]), (100, [101, 200]), (101, [101, 201])])
+def test_a_chunk_is_full_at_its_bound(size: int, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 101)
+    rows = Rows()
+    add(rows, 0, [sealed(1, body=b"x" * size)])
+    add(rows, 0, [replace(sealed(2, body=b"y"), cause=-1)])  # is odd: one by one
+    add(rows, 0, [sealed(3, body=b"z" * 200)])
+    rows._finish()
+    assert [len(bytes(chunk["bodies"] or b"")) for chunk in rows._chunks] == chunks  # type: ignore[arg-type]  # bytes
+    assert rows.size == size + 1 + 200
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_odd"),
+    [
+        ({"at": -(2**17)}, False),
+        ({"at": -(2**17) - 1}, True),
+        ({"at": 2**17 - 1}, False),
+        ({"at": 2**17}, True),
+        ({"cause": 0}, False),
+        ({"cause": -1}, True),
+        ({"cause": 2**32 - 1}, False),
+        ({"cause": 2**32}, True),
+    ],
+)
+def test_a_row_is_odd_if_a_field_of_it_does_not_fit(changed: dict[str, int], is_odd: bool) -> None:
+    rows, at = Rows(), 1_790_000_000_000
+    add(rows, 0, [sealed(1, at)])
+    fields = {"at": at, **changed} if "at" not in changed else {"at": at + changed["at"]}
+    add(rows, 0, [replace(sealed(2), **fields)])
+    assert (chunk := rows.only_chunk()) is not None
+    assert (chunk["odd"] is not None) == is_odd

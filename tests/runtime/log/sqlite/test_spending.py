@@ -15,11 +15,13 @@ from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.budget_scope import Spent
 from callboard.runtime.log.cipher import new_cipher
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.spending import NetChanges, Spending, Unlogged
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.schema import make_tables
 from callboard.runtime.log.sqlite.spending import SpendingTables
+from tests.runtime.log.transcripts import answer_alike
 
 SPANS = (("tenant:*=tenant:acme", "2026-11-28"),)
 
@@ -175,3 +177,7 @@ def test_all_reservations_of_a_session_that_is_deleted_are_charged(tables: Spend
     tables._connection.execute("UPDATE reservations SET held = '00'")
     with pytest.raises(CorruptLog, match="row of a reservation"):
         tables.read()
+
+
+def test_spending_and_usage_in_a_file_are_those_in_memory(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")

@@ -23,6 +23,7 @@ from callboard.actors.protocol.errors import (
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.session_rows import EVERY_SESSION, Details
 from callboard.runtime.log.sqlite import rows as sqlite_rows
@@ -38,6 +39,7 @@ from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 from tests.runtime.log.kit import event, events, json_text, large, same
 from tests.runtime.log.sqlite.disk import Disk
+from tests.runtime.log.transcripts import answer_alike
 
 KEY = b"k" * 32
 
@@ -592,3 +594,7 @@ def test_pages_are_cut_off_only_once_nothing_is_left_to_remove(store: SQLiteStor
     assert store.vacuum(3) == free - 4
     assert store._pages >= pages + 3
     assert store.vacuum(1_000) == 0
+
+
+def test_a_store_says_what_a_log_in_memory_says(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")

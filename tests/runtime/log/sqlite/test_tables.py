@@ -12,6 +12,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.session_rows import Details, SessionQuery
 from callboard.runtime.log.sqlite.log import SQLiteLog
@@ -19,6 +20,7 @@ from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables, _is_sound, _text
 from tests.runtime.log.kit import added, event, events, large, run, write_some
+from tests.runtime.log.transcripts import answer_alike
 
 
 @pytest.fixture(params=[None, b"e" * 32], ids=["readable", "encrypted"])
@@ -350,3 +352,7 @@ def test_a_body_that_does_not_decrypt_is_named_with_its_event(path: Path) -> Non
         Tables(connection, cipher).events("s", 4, 9)
     assert "event 4 has a body of another event, or a changed one (it does not decrypt)" in str(info.value)
     assert (info.value.session_id, info.value.seq) == ("s", 4)
+
+
+def test_the_tables_hold_what_a_log_in_memory_holds(tmp_path: Path) -> None:
+    answer_alike(MemoryLog(), tmp_path / "file.db")

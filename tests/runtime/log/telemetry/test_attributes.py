@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, TurnRequested
 from callboard.actors.protocol.origin import Origin
@@ -274,3 +274,26 @@ def test_an_end_is_its_value_or_else_its_text(ended: AnyMessage, said: str) -> N
     found = attributes_of("s", made("invoke_agent", begun, ended), 99)
     assert json.loads(str(found[names.INPUT_MESSAGES]))[0]["parts"] == [{"type": "text", "content": "go"}]
     assert json.loads(str(found[names.OUTPUT_MESSAGES]))[0]["parts"] == [{"type": "text", "content": said}]
+
+
+def test_an_answer_without_content_has_none_in_its_span() -> None:
+    grant = Event(4, 40, "supervisor", "model", 3, CallModel("host", 3))
+    call = Event(5, 50, "host", "tools", 4, CallTool(1, 0, "look", "read", Json(b'{"a":1}')))
+    same: dict[str, Any] = {"trace": 1, "parent": 2, "end_ms": 60, "name": "x"}
+
+    def keys(span: Span) -> set[str]:
+        return {*attributes_of("s", span, 100)} & {
+            names.OUTPUT_MESSAGES,
+            names.TOOL_ARGUMENTS,
+            names.TOOL_RESULT,
+        }
+
+    said = Json(b'[{"type":"text","text":"x"}]')
+    for content, shown in ((NULL, set()), (said, {names.OUTPUT_MESSAGES})):
+        reply = Event(6, 60, "model", "host", 4, ModelReplied(1, content=content))
+        asked = TurnRequested(1)
+        assert keys(Span(operation="chat", begun=grant, ended=reply, asked=asked, **same)) == shown
+    for output, shown in ((NULL, set()), (Json(b'"x"'), {names.TOOL_RESULT})):
+        returned = Event(6, 60, "tools", "host", 5, ToolReturned(1, 0, output=output))
+        span = Span(operation="execute_tool", begun=call, ended=returned, **same)
+        assert keys(span) == shown | {names.TOOL_ARGUMENTS}

@@ -17,7 +17,7 @@ from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.formats import SERIES_MAX, MetricStore, otlp_document, otlp_span
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS, Measured
-from callboard.runtime.log.telemetry.spans import Link, ids_of, span_id
+from callboard.runtime.log.telemetry.spans import Link, ids_of, ids_of_link, span_id
 from tests.runtime.telemetry.sessions import SECRET_WORDS, recording_of_host, spans_of_host
 
 IDS = ("traceId", "spanId", "parentSpanId")
@@ -167,3 +167,75 @@ def test_gauges_are_the_values_that_are_given() -> None:
     ]
     assert [one.value for one in found["callboard_telemetry_dropped"].samples] == [2]
     assert parsed(store)["callboard_sessions"].samples == []
+
+
+def test_every_key_of_a_span_and_of_its_link() -> None:
+    first = next(one for one in spans_of_host() if one.operation == "chat")
+    span = replace(
+        first, links=(Link("resume", 2, 4),), status="failed", error="busy", end_ms=first.begun.at - 1
+    )
+    found: Any = otlp_span("one", span)
+    trace, own, parent = (one.hex() for one in ids_of("one", span))
+    at = f"{span.begun.at}000000"
+    link, target = (one.hex() for one in ids_of_link("one", span.links[0]))
+    pairs = [{"key": "callboard.link", "value": {"stringValue": "resume"}}]
+    attributes = found.pop("attributes")
+    assert found == {
+        "traceId": trace,
+        "spanId": own,
+        "parentSpanId": parent,
+        "flags": 1,
+        "name": f"{span.operation} {span.name}",
+        "kind": 3,
+        "startTimeUnixNano": at,
+        "endTimeUnixNano": at,
+        "status": {"code": 2, "message": "busy"},
+        "links": [{"traceId": link, "spanId": target, "flags": 1, "attributes": pairs}],
+    }
+    assert {"key": "error.type", "value": {"stringValue": "busy"}} in attributes
+    assert {otlp_span("one", one)["kind"] for one in spans_of_host() if one.operation != "chat"} == {1}
+    assert otlp_span("one", span) == otlp_span("one", span, 0)  # no content, unless it is asked for
+
+
+def test_attributes_of_every_type() -> None:
+    root = next(one for one in spans_of_host() if one.operation == "invoke_workflow")
+    left: Any = otlp_span("one", replace(root, ended=None, status="unfinished", tags=("a", "b")))
+    values = {one["key"]: one["value"] for one in left["attributes"]}
+    assert values["callboard.unfinished"] == {"boolValue": True}
+    assert values["callboard.tags"] == {
+        "arrayValue": {"values": [{"stringValue": "a"}, {"stringValue": "b"}]}
+    }
+    assert left["status"] == {}
+
+
+def test_a_document_names_the_library_and_no_content() -> None:
+    (span, *_) = spans_of_host()
+    document = b"".join(otlp_document([("one", span)], "1.2.3"))
+    (scopes,) = json.loads(document)["resourceSpans"][0]["scopeSpans"]
+    assert scopes["scope"] == {"name": "callboard", "version": "1.2.3"}
+    assert scopes["spans"] == [json.loads(json.dumps(otlp_span("one", span, 0)))]
+
+
+def test_the_text_of_a_store_line_by_line() -> None:
+    store = MetricStore()
+    for name, amount in (("b", 0.1), ("a", 2_000.0), ("a", 0.001)):
+        store.add(Measured(metrics.TOOL_TIME, (name,), amount))
+    for at in range(SERIES_MAX + 2):
+        store.add(Measured(metrics.TOOL_CALLS, (f"t{at}", "ok"), 2))
+    lines = store.text([metrics.TOOL_TIME, metrics.TOOL_CALLS, metrics.LOG_SIZE], []).split("\n")
+    assert lines[:4] == [
+        "# HELP callboard_tool_duration_seconds Time of tool calls.",
+        "# TYPE callboard_tool_duration_seconds histogram",
+        'callboard_tool_duration_seconds_bucket{tool="a",le="0.005"} 1',
+        'callboard_tool_duration_seconds_bucket{tool="a",le="0.01"} 1',
+    ]
+    assert 'callboard_tool_duration_seconds_sum{tool="a"} 2000.001' in lines
+    assert 'callboard_tool_duration_seconds_count{tool="a"} 2' in lines
+    assert 'callboard_tool_duration_seconds_bucket{tool="b",le="0.1"} 1' in lines
+    assert len([one for one in lines if one.startswith("callboard_tool_calls_total{")]) == 1_000 + 1
+    assert 'callboard_tool_calls_total{tool="_other",status="_other"} 4' in lines
+    assert lines[-3:] == [
+        "# HELP callboard_log_size_bytes Size of the log with its WAL.",
+        "# TYPE callboard_log_size_bytes gauge",
+        "",
+    ]

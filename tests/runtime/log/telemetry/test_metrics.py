@@ -126,3 +126,40 @@ def test_only_histograms_have_bounds_and_they_rise() -> None:
     for one in INSTRUMENTS:
         assert bool(one.bounds) == (one.kind == "histogram")
         assert list(one.bounds) == sorted(set(one.bounds))
+
+
+def test_the_instruments_are_those_that_dashboards_know() -> None:
+    call = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model")
+    seconds, call_seconds, tokens = (0.005, 1_800.0, 15), (0.01, 81.92, 14), (1.0, 67_108_864.0, 14)
+    assert [one for one in vars(metrics).values() if isinstance(one, Instrument)] == [*INSTRUMENTS]
+    found = {one.prometheus: (one.unit, one.labels, ends(one.bounds)) for one in INSTRUMENTS}
+    assert found == {
+        "callboard_asks_total": ("{ask}", ("agent", "ending"), ()),
+        "callboard_ask_duration_seconds": ("s", ("agent",), seconds),
+        "callboard_delegations_total": ("{delegation}", ("agent", "ending"), ()),
+        "callboard_model_attempts_total": ("{call}", ("model", "error"), ()),
+        "gen_ai_client_operation_duration_seconds": ("s", (*call, "error.type"), call_seconds),
+        "gen_ai_client_token_usage": ("{token}", (*call, "gen_ai.token.type"), tokens),
+        "callboard_tokens_total": ("{token}", ("model", "type"), ()),
+        "callboard_cost_USD_total": ("USD", ("model",), ()),
+        "callboard_queue_duration_seconds": ("s", ("model",), seconds),
+        "callboard_tool_calls_total": ("{call}", ("tool", "status"), ()),
+        "callboard_tool_duration_seconds": ("s", ("tool",), seconds),
+        "callboard_commit_duration_seconds": ("s", (), seconds),
+        "callboard_sessions": ("{session}", ("state",), ()),
+        "callboard_open_calls": ("{call}", ("port",), ()),
+        "callboard_undurable_events": ("{event}", (), ()),
+        "callboard_log_size_bytes": ("By", (), ()),
+        "callboard_telemetry_dropped_total": ("{item}", ("signal",), ()),
+    }
+    assert [one.name for one in INSTRUMENTS if one.kind == "gauge"] == [
+        "callboard.sessions",
+        "callboard.open.calls",
+        "callboard.undurable.events",
+        "callboard.log.size",
+    ]
+    assert all(one.about[0].isupper() for one in INSTRUMENTS)
+
+
+def ends(bounds: tuple[float, ...]) -> tuple[object, ...]:
+    return (bounds[0], pytest.approx(bounds[-1]), len(bounds)) if bounds else ()

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from pathlib import Path
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, TellEnded
 from callboard.actors.protocol.events import Event
@@ -9,9 +10,11 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Finished, Stop
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned
 from callboard.actors.protocol.telemetry import Telemetry
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import CallMetadata, ModelFailure
 from callboard.runtime.log.telemetry import records
 from callboard.runtime.log.telemetry.records import Record, frames_of, record_of
+from tests.actors.harness import raw
 from tests.runtime.telemetry.sessions import SECRET_WORDS, events_of_host
 
 TRACE = """Traceback (most recent call last):
@@ -126,3 +129,122 @@ def test_a_code_of_a_service_is_short_whatever_it_sends() -> None:
     assert found is not None
     assert len(repr(found)) < 1_000
     assert "final" in found.arguments
+
+
+LONG = "y" * 3_000
+CUT = "y" * 2_000
+
+
+def test_every_field_of_a_record_and_its_content_of_at_most_2000_characters() -> None:
+    warning, info = logging.WARNING, logging.INFO
+    spent = Usage(10, 5, micro_usd=2_500_000, calls=3)
+    told = CallMetadata("kid", "host", "error")
+    failure = ModelFailure("c" * 300, LONG)
+    repeated = ModelFailure("busy", "", is_retryable=True)
+    again = "model call %s: turn %d, attempt %d; the resume asks again"
+    failed = "model call failed: %s in turn %d, attempt %d, %s"
+    ask = "ask ended: %s; model calls %d, tokens %d, USD %.4f"
+    above, sender = "host", "host.1"
+    code = ("c" * 199) + "\N{HORIZONTAL ELLIPSIS}"
+    cases: list[tuple[AnyMessage, Record | None]] = [
+        (
+            AskEnded("a", "budget", detail=LONG, usage=spent),
+            Record(records.ASKS, warning, ask, ("budget", 3, 15, 2.5), "host", CUT, "budget"),
+        ),
+        (
+            AskEnded("a", "answered", usage=spent),
+            Record(records.ASKS, info, ask, ("answered", 3, 15, 2.5), "host"),
+        ),
+        (
+            DelegationEnded(1, 0, "denied", detail=LONG, metadata=told),
+            Record(
+                records.DELEGATIONS,
+                warning,
+                "delegation ended: %s%s",
+                ("denied", " (kid)"),
+                above,
+                CUT,
+                "denied",
+            ),
+        ),
+        (
+            DelegationEnded(1, 0, "denied", "host.7"),
+            Record(
+                records.DELEGATIONS, warning, "delegation ended: %s%s", ("denied", ""), "host.7", "", "denied"
+            ),
+        ),
+        (ModelReplied(1, 2, "lost"), Record(records.MODELS, info, again, ("lost", 1, 2), above, "", "lost")),
+        (
+            ModelReplied(1, 2, "error", failure=failure),
+            Record(records.MODELS, warning, failed, (code, 1, 2, "final"), above, CUT, code),
+        ),
+        (
+            ModelReplied(1, 2, "error", failure=repeated),
+            Record(records.MODELS, warning, failed, ("busy", 1, 2, "may be tried again"), above, "", "busy"),
+        ),
+        (ModelReplied(1, 2, "ok", failure=failure), None),
+        (ModelReplied(1, 2, "error"), None),
+        (
+            Finished("budget", detail=LONG),
+            Record(records.REFUSALS, warning, "refused by a budget: %s", (sender,), sender, CUT, "budget"),
+        ),
+        (
+            Stop("budget"),
+            Record(records.REFUSALS, warning, "refused by a budget: %s", (above,), above, "", "budget"),
+        ),
+        (
+            ApprovalGiven(1, 2, "denied", note=LONG),
+            Record(
+                records.REFUSALS,
+                info,
+                "call denied by a person: turn %d, call %d",
+                (1, 2),
+                above,
+                CUT,
+                "denied",
+            ),
+        ),
+        (
+            TellEnded("t", "refused", detail=LONG),
+            Record(records.REFUSALS, info, "message to a running agent refused", (), sender, CUT, "refused"),
+        ),
+        (Resumed(2), Record(records.SESSIONS, info, "session %s at event %d", ("resumed", 7), sender)),
+        (
+            Forked("other", 4, "", Resumed(2)),
+            Record(records.SESSIONS, info, "session forked from %s at event %d", ("other", 4), sender),
+        ),
+    ]
+    for body, expected in cases:
+        assert of(body, has_content=True) == expected, body
+        assert of(body) == (None if expected is None else expected._replace(detail="")), body
+
+
+def test_a_tool_has_the_name_of_its_failure_its_last_frames_and_a_part_of_its_words() -> None:
+    deep = "".join(f'  File "x.py", line {at}, in f\n' for at in range(1, 26))
+    raised = ToolReturned(
+        1, 2, "error", raw(f"a.b.Broken: {LONG}"), f"Traceback (most recent call last):\n{deep}"
+    )
+    frames = tuple(f"x.py:{at} in f" for at in range(6, 26))
+    text = "tool failed: %s in turn %d, call %d%s"
+    said = ("a.b.Broken", 1, 2, " at x.py:25 in f")
+    words = f"a.b.Broken: {LONG}"[:2_000]
+    found = Record(records.TOOLS, logging.WARNING, text, said, "host", words, "a.b.Broken", frames)
+    assert of(raised, has_content=True) == found
+    cut = ToolReturned(1, 2, "interrupted", raw("never read"), telemetry=Telemetry(is_ok=False))
+    said = ("interrupted", 1, 2, "")
+    found = Record(records.TOOLS, logging.WARNING, text, said, "host", "", "interrupted")
+    assert of(cut, has_content=True) == found
+    assert frames_of("Traceback of another kind\n" + deep) == ()
+
+
+def test_every_logger_of_the_code_is_listed() -> None:
+    root = Path(records.__file__).resolve().parents[2]
+    found = {
+        name
+        for path in root.rglob("*.py")
+        for name in re.findall(r'getLogger\("(callboard\..*?)"', path.read_text())
+    }
+    assert found - {*records.LOGGERS} <= {*records.OWN_LOGGERS}
+    assert {*records.OWN_LOGGERS} <= found | {"callboard.models", "callboard.tools"}
+    own = {value for name, value in vars(records).items() if name.isupper() and isinstance(value, str)}
+    assert own == {*records.LOGGERS}

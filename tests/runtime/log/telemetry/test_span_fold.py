@@ -4,7 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import pytest
@@ -15,9 +15,19 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Res
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Begin, Finished, Stopped, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.messages import (
+    Begin,
+    Delegate,
+    Delegated,
+    DelegationEnded,
+    Finished,
+    Stop,
+    Stopped,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import CUT_OFF, CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
@@ -212,3 +222,157 @@ def test_the_wait_for_a_call_is_counted_without_the_back_off_before_it() -> None
 def test_events_outside_of_an_ask_make_no_span() -> None:
     assert SpanFold().unfinished(5) == ()
     assert list(spans_of([event for event in events_of_host() if not isinstance(event.body, Ask)])) == []
+
+
+def of_agent(seq: int, sender: str, address: str, name: str) -> Event:
+    begin = Begin(Json(b'{"name":"%s"}' % name.encode()), Json(b'"x"'), ModelSpec("m"), Limits())
+    return Event(seq, 10 * seq, sender, address, seq - 1, begin)
+
+
+def seen(spans: Iterable[Span]) -> list[tuple[str, str, int, int, str, str, str]]:
+    """Return what tells spans apart: operation, name, seq, parent, status, error and ending."""
+    return [
+        (one.operation, one.name, one.seq, one.parent, one.status, one.error, one.ending) for one in spans
+    ]
+
+
+def working() -> SpanFold:
+    """Return the spans of an ask with a host and its child, both in a model call and the child in a tool."""
+    fold = SpanFold()
+    for event in (
+        *begun(),
+        of_agent(5, "supervisor", "host.1", "kid"),
+        Event(6, 60, "host.1", "supervisor", 5, TurnRequested(1)),
+        Event(7, 70, "supervisor", "model", 6, CallModel("host.1", 6)),
+        Event(8, 80, "host.1", "tools", 7, CallTool(1, 0, "look", "read", Json(b"{}"))),
+    ):
+        assert fold.add(event) == ()
+    return fold
+
+
+def test_the_end_of_an_ask_ends_all_that_is_open_below_it_from_the_leaves_up() -> None:
+    fold = working()
+    assert seen(fold.unfinished(90)) == [
+        ("execute_tool", "look", 8, 5, "unfinished", "", ""),
+        ("chat", "m", 4, 2, "unfinished", "", ""),
+        ("chat", "m", 7, 5, "unfinished", "", ""),
+        ("invoke_agent", "kid", 5, 2, "unfinished", "", ""),
+        ("invoke_agent", "host", 2, 1, "unfinished", "", ""),
+        ("invoke_workflow", "", 1, 0, "unfinished", "", ""),
+    ]
+    fold = working()
+    end = Event(9, 90, "supervisor", "client", 1, AskEnded("a", "deadline"))
+    spans = fold.add(end)
+    assert seen(spans) == [
+        ("execute_tool", "look", 8, 5, "failed", "deadline", ""),
+        ("chat", "m", 4, 2, "unfinished", "", ""),
+        ("chat", "m", 7, 5, "unfinished", "", ""),
+        ("invoke_agent", "kid", 5, 2, "failed", "deadline", "deadline"),
+        ("invoke_agent", "host", 2, 1, "failed", "deadline", "deadline"),
+        ("invoke_workflow", "", 1, 0, "failed", "deadline", "deadline"),
+    ]
+    assert [one.ended for one in spans] == [None] * 5 + [end]
+    assert {one.end_ms for one in spans} == {90}
+    # Nothing of it is left for the next ask.
+    late = Event(11, 110, "tools", "host.1", 8, ToolReturned(1, 0))
+    assert fold.add(Event(10, 100, "client", "supervisor", 0, Ask("b", Json(b'"x"')))) == ()
+    assert fold.add(late) == ()
+    assert seen(fold.unfinished(120)) == [("invoke_workflow", "", 10, 0, "unfinished", "", "")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "error"),
+    [("deadline", "failed", "deadline"), ("lost_race", "cancelled", ""), ("", "cancelled", "")],
+)
+def test_an_agent_that_stops_has_the_reason_that_it_was_told(reason: str, status: str, error: str) -> None:
+    fold = working()
+    if reason:
+        fold.add(Event(9, 90, "supervisor", "host.1", 1, Stop(reason)))  # type: ignore[arg-type]  # a Literal
+    spans = fold.add(Event(10, 100, "host.1", "supervisor", 9, Stopped()))
+    assert seen(spans)[1:] == [("invoke_agent", "kid", 5, 2, status, error, reason)]
+    assert fold.add(Event(11, 110, "supervisor", "gone", 9, Stop("deadline"))) == ()
+    assert fold.add(Event(12, 110, "gone", "supervisor", 9, Stopped())) == ()
+
+
+def test_a_tool_call_ends_with_its_answer() -> None:
+    spans = working().add(Event(9, 90, "tools", "host.1", 8, ToolReturned(1, 0, "interrupted")))
+    assert seen(spans) == [("execute_tool", "look", 8, 5, "failed", "interrupted", "")]
+
+
+@pytest.mark.parametrize(
+    ("opened", "resumed", "forked", "host"),
+    [
+        ("first", "", ("", ""), "first"),
+        ("first", "second", ("", ""), "second"),
+        ("first", "", ("", "third"), "third"),
+        ("first", "second", ("fourth", "third"), "fourth"),
+    ],
+)
+def test_an_ask_is_named_by_the_host_that_the_session_has_then(
+    opened: str, resumed: str, forked: tuple[str, str], host: str
+) -> None:
+    fold = SpanFold()
+    fold.add(
+        Event(1, 10, "client", "supervisor", 0, SessionOpened(2, opened, (), ModelSpec("m"), tags=("t",)))
+    )
+    fold.add(Event(2, 10, "client", "supervisor", 0, Resumed(2, host=resumed)))
+    named, inner = forked
+    fold.add(Event(3, 10, "client", "supervisor", 0, Forked("o", 2, "", Resumed(2, host=inner), host=named)))
+    fold.add(Event(4, 10, "client", "supervisor", 0, Ask("a", Json(b'"x"'))))
+    (root,) = fold.unfinished(20)
+    assert (root.name, root.tags, root.links) == (host, ("t",), ())
+
+
+def wants(*profiles: str) -> Event:
+    return Event(9, 90, "host.1", "supervisor", 8, Delegate(1, 0, profiles, Json(b'"x"')))
+
+
+def ends(address: str, seq: int = 12) -> Event:
+    body = DelegationEnded(1, 0, "denied", address)
+    return Event(seq, 10 * seq, "supervisor", "host.1", 9, body)
+
+
+def test_a_delegation_has_a_span_of_its_own_only_if_it_never_began() -> None:
+    fold = working()
+    assert fold.add(ends("")) == ()  # nobody asked for it
+    assert fold.add(wants("a", "b")) == ()
+    assert seen(fold.add(ends(""))) == [("invoke_agent", "a", 9, 5, "failed", "denied", "denied")]
+    assert fold.add(ends("")) == ()
+    fold.add(wants("a", "b"))
+    fold.add(of_agent(10, "supervisor", "host.1.2", "b"))  # the second racer began
+    assert fold.add(ends("host.1.1")) == ()
+    fold.add(wants(ASK_MODEL))
+    assert fold.add(ends("")) == ()
+    fold.add(wants("a"))
+    fold.add(Event(11, 110, "host.1", "supervisor", 10, Stopped()))
+    assert fold.add(ends("")) == ()  # its sender is gone
+
+
+def test_the_end_of_a_background_task_is_linked_by_the_next_call_that_tells_of_it() -> None:
+    fold = working()
+    fold.add(wants("a", "b"))
+    fold.add(of_agent(10, "supervisor", "host.1.1", "a"))
+    fold.add(of_agent(11, "supervisor", "host.1.2", "b"))
+    fold.add(Event(11, 110, "supervisor", "host.1", 9, Delegated(1, 0, "host.1.1")))
+    assert fold.add(ends("host.1.1")) == ()
+    assert fold._background == set()
+    fold.add(Event(13, 130, "host.1", "supervisor", 12, TurnRequested(2, new=(3, 12), after_ms=500)))
+    fold.add(Event(14, 140, "supervisor", "model", 13, CallModel("host.1", 13)))
+    chat = fold._agents["host.1"].chat
+    assert chat is not None
+    assert (chat.links, chat.wait_ms) == ((Link("background", 1, 10),), 0)
+
+
+@pytest.mark.parametrize("status", ["lost", "detached", "error"])
+def test_a_call_that_the_end_of_a_process_cut_off_is_linked_by_the_next_one_alone(status: str) -> None:
+    fold = working()
+    fold.add(Event(9, 90, "model", "host.1", 99, ModelReplied(1, 1, status)))  # type: ignore[arg-type]  # of no call
+    fold.add(Event(9, 90, "model", "host.1", 7, ModelReplied(1, 1, status)))  # type: ignore[arg-type]  # a Literal
+    found = []
+    for seq in (10, 12):
+        fold.add(Event(seq, 10 * seq, "host.1", "supervisor", 9, TurnRequested(2)))
+        fold.add(Event(seq + 1, 10 * seq + 10, "supervisor", "model", seq, CallModel("host.1", seq)))
+        chat = fold._agents["host.1"].chat
+        assert chat is not None
+        found.append(chat.links)
+    assert found == [(Link("resume", 1, 7),) if status in CUT_OFF else (), ()]

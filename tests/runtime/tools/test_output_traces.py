@@ -28,13 +28,13 @@ class Hostile(Exception):
 
 def test_a_trace_shows_the_users_lines_and_ends_with_the_exception() -> None:
     told = trace_of(raised(KeyError("town")), PLAIN)
-    assert "test_traces.py" in told
+    assert "test_output_traces.py" in told
     assert told.endswith("KeyError: 'town'")
 
 
 def test_a_trace_names_no_folder_above_a_package_and_shows_the_line() -> None:
     told = trace_of(raised(KeyError("town")), PLAIN)
-    assert 'File "tools/test_traces.py", line' in told
+    assert 'File "tools/test_output_traces.py", line' in told
     assert "raise error" in told
     assert str(Path(__file__).parent.parent) not in told
 
@@ -55,7 +55,7 @@ def test_frames_of_callboard_are_left_out() -> None:
         inside()
     told = trace_of(caught.value, PLAIN)
     assert own not in told
-    assert "test_traces.py" in told
+    assert "test_output_traces.py" in told
 
 
 def test_frames_of_callboard_are_left_out_of_a_cause_and_of_an_error_before_too() -> None:
@@ -81,7 +81,7 @@ def test_frames_of_callboard_are_left_out_of_a_cause_and_of_an_error_before_too(
             act()
         told = trace_of(caught.value, PLAIN)
         assert "ValueError: x" in told
-        assert "traces.py" not in told.replace("test_traces.py", "")
+        assert "traces.py" not in told.replace("test_output_traces.py", "")
 
 
 def test_an_error_whose_own_text_fails_has_no_trace() -> None:
