@@ -139,9 +139,11 @@ def _compacted(body: Compacted) -> str:
 
 def _reply(body: p.ModelReplied) -> str:
     status = f"{body.status}: " * (body.status != "ok")
-    unknown = "; use not known" * (body.usage is None)
+    unknown = "; usage not known" * (body.usage is None)
     if body.failure is not None:
         return f"{status}{body.failure.code}: {body.failure.message}{unknown}"
+    if body.status in p.CUT_OFF:
+        return f"{body.status}: the process ended before the answer{unknown}"
     said = read(body.content)
     if said is None:
         return f"{status}content that cannot be read{unknown}"
