@@ -142,11 +142,11 @@ def _reply(body: p.ModelReplied) -> str:
     unknown = "; usage not known" * (body.usage is None)
     if body.failure is not None:
         return f"{status}{body.failure.code}: {body.failure.message}{unknown}"
-    if body.status in p.CUT_OFF:
-        return f"{body.status}: the process ended before the answer{unknown}"
     said = read(body.content)
     if said is None:
-        return f"{status}content that cannot be read{unknown}"
+        is_cut_off = body.status in p.CUT_OFF
+        why = "the process ended before the answer" if is_cut_off else "content that cannot be read"
+        return f"{status}{why}{unknown}"
     made = [f"{use.name} {json_text(use.input)}" for use in said.uses]
     return f"{status}{' | '.join(filter(None, [said.text, *made]))}{unknown}"
 
