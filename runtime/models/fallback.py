@@ -89,8 +89,10 @@ def _model(given: object) -> Model:
     model = model_or_name(given)
     if model is None or isinstance(model, Fallback):
         raise MisuseError("a Fallback contains models, not another Fallback: name all models in one list")
-    if model.spec.is_program:
-        raise MisuseError(f"program {model.spec.name!r} cannot stand in a Fallback; it needs an agent")
+    if model.spec.is_free:
+        raise MisuseError(
+            f"{model.spec.name!r} cannot be part of a Fallback, which contains models of services"
+        )
     return model
 
 
