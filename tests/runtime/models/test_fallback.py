@@ -97,7 +97,7 @@ def test_a_program_cannot_stand_in_a_fallback() -> None:
         return prompt
 
     assert triage.model is not None
-    with pytest.raises(MisuseError, match="cannot stand in a Fallback"):
+    with pytest.raises(MisuseError, match="cannot be part of a Fallback"):
         Fallback([model("a"), *models_of(triage.model)])
 
 
