@@ -115,7 +115,7 @@ async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:
 
 def words_of(agent: Agent) -> Callable[[Outcome], str]:
     """Return the function that gives the result of an ask of this agent in words."""
-    return agent.words if isinstance(agent, Program) else lambda outcome: outcome.text
+    return agent.text_of if isinstance(agent, Program) else lambda outcome: outcome.text
 
 
 class Conversation:
