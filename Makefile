@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real conformance mutants screenshots docs clean
+.PHONY: demo test campaign check crash crash-served crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -70,6 +70,11 @@ regreader: $(STAMP)  ## score the regulation reader on its made corpus and on re
 regreader-real: $(STAMP)  ## score the regulation reader on eighteen real documents from Debian packages
 	@rm -rf build/real && mkdir -p build/real
 	@PYTHONPATH=examples/regreader $(BIN)/python -m tests.examples.regreader.real build/real
+
+dashboard-check: $(STAMP)  ## run the queries of the Grafana dashboard in a real Prometheus, under load
+	@rm -rf build/dashboard && mkdir -p build/dashboard
+	@$(PIP) grafana-foundation-sdk
+	@$(BIN)/python -m tests.examples.dashboard_check build/dashboard
 
 conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 	$(BIN)/python tests/conformance/run.py

@@ -1,4 +1,4 @@
-"""Front ends of other people: AG-UI, and the UI message stream of Vercel's AI SDK."""
+"""Protocols of common web front ends: AG-UI, and the UI message stream of Vercel's AI SDK."""
 
 from callboard.lazy_names import lazy_names
 

@@ -189,7 +189,7 @@ def load_recording(path: str | Path, key: bytes | None = None) -> Recording:
 
 
 def _failure(file: Path, what: ChangedReplay, agent: str) -> str:
-    by = f"the agents of {agent} differ" if agent else "this callboard decides otherwise"
+    by = f"the agents of {agent} differ" if agent else "this callboard decides differently"
     advice = "if the change is intended: pytest --callboard-update" if what.log is not None else ""
     return "\n".join(filter(None, (f"{file.name}: {by}", _told(what), advice)))
 

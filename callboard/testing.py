@@ -13,7 +13,7 @@
     request_problem the reason for which a model's service would refuse a request
     SessionMachine  a rule-based state machine for interactive sessions
 
-Strategies and machines need Hypothesis: `pip install callboard[testing]`.
+Strategies and machines need Hypothesis: `pip install 'callboard[testing]'`.
 """
 
 from callboard.lazy_names import lazy_names

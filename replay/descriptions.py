@@ -132,12 +132,14 @@ def _turn_requested(body: m.TurnRequested) -> str:
 
 def _reply(body: p.ModelReplied) -> str:
     status = f"{body.status}: " * (body.status != "ok")
-    unknown = "; use not known" * (body.usage is None)
+    unknown = "; usage not known" * (body.usage is None)
     if body.failure is not None:
         return f"{status}{body.failure.code}: {body.failure.message}{unknown}"
     said = read(body.content)
     if said is None:
-        return f"{status}content that cannot be read{unknown}"
+        is_cut_off = body.status in p.CUT_OFF
+        why = "the process ended before the answer" if is_cut_off else "content that cannot be read"
+        return f"{status}{why}{unknown}"
     made = [f"{use.name} {json_text(use.input)}" for use in said.uses]
     return f"{status}{' | '.join(filter(None, [said.text, *made, *service_edits(body)]))}{unknown}"
 

@@ -352,7 +352,7 @@ class Recording(AbstractContextManager["Recording"]):
             raise self._without_request(event)
         state = self.state(grant.seq, grant.body.agent)
         if not isinstance(state, AgentState):
-            raise UnknownName(f"{grant.body.agent} is no agent")
+            raise UnknownName(f"{grant.body.agent} is not an agent")
         return request_of(state, partial(self.state, grant.seq))
 
     def sent(self, asked: "ModelRequest") -> "SentRequest | None":

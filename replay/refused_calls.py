@@ -162,7 +162,7 @@ _NO_USE: Final = ToolUse("", "", NULL)
 def refused_by(agents: Iterable[str], history: History, last: int) -> list[RefusedCall]:
     """Return the calls that these agents refused, in the order of the log. last: the last seq to look at.
 
-    Where this code decides otherwise than the log, those of an agent end before that event.
+    Where this code decides differently than the log, those of an agent end before that event.
     """
     found: list[RefusedCall] = []
     for agent in agents:

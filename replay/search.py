@@ -161,7 +161,7 @@ class Query:
         return bool(self.text) and not self.path and (not self.kinds or _REPLY in self.kinds)
 
     def holds_text(self, said: str) -> bool:
-        """Return whether a text holds the one that is looked for."""
+        """Return whether a text contains the text of the search."""
         return self._folded(self.text) in self._folded(said)
 
     def _text(self, value: object) -> tuple[str, object] | None:

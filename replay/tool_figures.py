@@ -124,7 +124,7 @@ class _Sums(msgspec.Struct):
 
 
 class ToolCollector:
-    """Collects the use of tools. Feed it every event of a session in order, by `add` or `follow`.
+    """Collects the usage of tools. Feed it every event of a session in order, by `add` or `follow`.
 
     It can collect several sessions, side by side or one after the other.
     """

@@ -43,7 +43,8 @@ def check_name(name: object) -> None:
     """Refuse a name that models cannot call. Raises InvalidAgent."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidAgent(
-            f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-'; models call it so"
+            f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-', "
+            "because models call it by this name"
         )
 
 

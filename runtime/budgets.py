@@ -30,7 +30,7 @@ from callboard.runtime.log.spending import Unlogged
 
 
 class UnloggedCharge(Value, frozen=True, metaclass=NamedFields):
-    """A call that a crash has lost before its answer, and that no log tells of. Its need is charged whole.
+    """A call that a crash lost before its answer, and that no log holds. It is charged its whole need.
 
     scopes: those that it is charged to. at_ms: the time of the charge, in milliseconds since 1970 UTC.
     """

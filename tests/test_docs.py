@@ -5,9 +5,11 @@ import importlib
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from callboard.actors.protocol import errors
+from callboard.cli.main import cli
 from tests.pages import ROOT, Reader, blocks, first_missing
 
 DOCS = ROOT / "docs"
@@ -176,6 +178,30 @@ def test_errors_that_pages_name_exist() -> None:
     refused = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert len(refused) == 7
     assert all(issubclass(getattr(errors, name), errors.CallboardError) for name in refused)
+
+
+def commands_named(page: Path) -> list[list[str]]:
+    """List the commands of callboard that a page shows: in blocks of shell, and in the text."""
+    text = page.read_text()
+    shown = "\n".join(block.text for block in blocks(text) if block.language in ("sh", "console"))
+    lines = re.findall(r"^(?:\$ )?callboard ([a-z].*)$", shown, re.MULTILINE)
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines += re.findall(r"`callboard ([a-z][^`\n]*)`", outside)
+    return [re.split(r" [#|<>]|\s{2,}", line)[0].split() for line in lines]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.stem
+)
+def test_every_command_that_a_page_names_exists_with_its_options(page: Path) -> None:
+    if "decisions" in page.parts:
+        return  # they name commands of their time
+    for name, *rest in commands_named(page):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, f"callboard {name}"
+        known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        named = {word.partition("=")[0] for word in rest if re.match(r"--[a-z]", word)}
+        assert named <= known | {"--help", "--debug"}, f"callboard {name} {' '.join(rest)}"
 
 
 def test_lines_are_found_in_order_with_gaps_only_where_the_page_has_dots() -> None:

@@ -130,7 +130,7 @@ def test_without_agents_a_session_is_verified(pytester: pytest.Pytester, run: Ru
     recording_of(events, "one").export("pytest", tmp_path / "test_one.py")
     code, text = run()
     assert code == 1
-    assert "test_one.jsonl: this callboard decides otherwise" in text
+    assert "test_one.jsonl: this callboard decides differently" in text
     code, text = run("--callboard-update")
     assert (code, "no request" in text) == (0, True), text
     assert list(load_recording(tmp_path / "test_one.jsonl").events) == golden("report")

@@ -197,7 +197,7 @@ def test_invalid_numbers_end_pytest_at_once(run: Pytest, option: tuple[str, str]
 def test_an_unknown_scheduler_ends_pytest_at_once(run: Pytest) -> None:
     result = run(BROKEN, "--callboard-scheduler", "best")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*callboard: there is no scheduler 'best'; take one of portfolio*"])
+    result.stderr.fnmatch_lines(["*callboard: there is no scheduler 'best'; use one of portfolio*"])
 
 
 def test_a_value_that_cannot_be_explored_is_refused_with_the_type_that_can(run: Pytest) -> None:

@@ -192,8 +192,16 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
         if line and not any(name.endswith(("overload", ".setter")) for name in decorators):
             is_property = bool(decorators & {"property", "cached_property"})
             names = ", ".join(part.partition(":")[0].partition(" ")[0] for part in _parameters(one.args))
-            start = "await " if isinstance(one, ast.AsyncFunctionDef) else ""
+            start = _start(one)
             yield f"- `{one.name if is_property else f'{start}{one.name}({names})'}`: {line}"
+
+
+def _start(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return the words before a call of a method: an async generator is iterated over, not awaited."""
+    if isinstance(function, ast.FunctionDef):
+        return ""
+    is_generator = any(isinstance(node, ast.Yield) for node in ast.walk(function))
+    return "async for ... in " if is_generator else "await "
 
 
 def _plain(node: ast.expr) -> str:

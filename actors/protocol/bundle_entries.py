@@ -38,7 +38,10 @@ def name_entry(text: str) -> str:
     stem = text.removesuffix("*")
     is_clean = stem.isprintable() and stem == stem.strip() and "*" not in stem
     if not is_clean or not 0 < len(text) <= NAME_CHARS_MAX:
-        raise ValueError(f"{text[:80]!r} is no name; a `*` stands only at its end, for all that begin so")
+        raise ValueError(
+            f"{text[:80]!r} is not a name; a `*` may stand only at its end, "
+            "and covers all names with that beginning"
+        )
     return text
 
 
@@ -50,7 +53,7 @@ def is_name_within(entry: str, wide: str) -> bool:
 def effect_entry(text: str) -> str:
     """Return an effect. Raises ValueError for another text."""
     if text not in get_args(Effect):
-        raise ValueError(f"{text[:80]!r} is no effect; there are: {', '.join(get_args(Effect))}")
+        raise ValueError(f"{text[:80]!r} is not an effect; the effects are: {', '.join(get_args(Effect))}")
     return text
 
 
@@ -59,7 +62,7 @@ def path_entry(text: str) -> str:
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not text or text.startswith("/") or ".." in parts or "\0" in text or len(text) > PATH_CHARS_MAX:
         raise ValueError(
-            f"{text[:80]!r} is no path below the root; write `docs/notes`, or `.` for the root itself"
+            f"{text[:80]!r} is not a path below the root; write `docs/notes`, or `.` for the root itself"
         )
     return "/".join(parts) or "."
 
@@ -85,8 +88,8 @@ def place_of(text: str) -> Place:
     found = _PLACE.fullmatch(text.lower())
     if found is None or len(text) > 300:
         raise ValueError(
-            f"{text[:80]!r} is no host; write `api.example.com`, `*.example.com` or `http://localhost:8080`, "
-            "and other letters as punycode"
+            f"{text[:80]!r} is not a host; write `api.example.com`, `*.example.com` or "
+            "`http://localhost:8080`, with non-ASCII letters as punycode"
         )
     scheme = found["scheme"] or "https"
     return Place(scheme, found["host"], int(found["port"] or _PORTS[scheme]))

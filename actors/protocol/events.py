@@ -62,5 +62,5 @@ def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:
     """
     asked = events[grant.request - 1].body if 0 < grant.request <= len(events) else None
     if not isinstance(asked, TurnRequested):
-        raise LookupError(f"event {grant.request} is no TurnRequested")
+        raise LookupError(f"event {grant.request} is not a TurnRequested")
     return asked

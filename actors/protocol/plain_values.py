@@ -95,7 +95,7 @@ def _inner(value: object) -> object:
     # Not a class to compare with: pydantic is the user's choice, and is not imported here.
     dump = getattr(value, "model_dump", None)
     if dump is None:
-        raise NotImplementedError(f"{type(value).__name__} is no JSON value")
+        raise NotImplementedError(f"{type(value).__name__} is not a JSON value")
     return dump(mode="json", by_alias=True)
 
 

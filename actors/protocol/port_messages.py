@@ -243,7 +243,7 @@ class CapacityGiven(RichMessage, frozen=True):
 
 @final
 class RequestBudget(Message, frozen=True):
-    """A wish to reserve a call in the budgets above the session. need: the most that the call can use."""
+    """A request to reserve a call in the budgets above the session. need: the most that the call can use."""
 
     agent: str
     turn: int

@@ -66,7 +66,7 @@ def _checked_base(session_id: str, length: int, at: int | None, made: Sequence[F
     base = first - 1 if at is None else at
     if not 1 <= base <= length:
         raise MisuseError(
-            f"session {session_id} has events 1 to {length}; a fork begins behind one of them, not {base}"
+            f"session {session_id} has events 1 to {length}; a fork begins after one of them, not {base}"
         )
     if first <= base:
         raise MisuseError(
@@ -100,7 +100,7 @@ def base_for_agents(
         if at is not None and at > last:
             these = f"all {len(begun)} agents of {name} begin" if len(begun) > 1 else f"{name} begins"
             raise MisuseError(
-                f"a change of {name} does nothing behind event {at}, since {these} before it: fork at {last} "
+                f"a change of {name} does nothing after event {at}, since {these} before it: fork at {last} "
                 f"or before"
             )
         bases.append(min(one.cause for one in begun) - 1)
@@ -118,7 +118,7 @@ def refuse_idle(session_id: str, events: Sequence[Event], planned: ForkPlan) -> 
         raise MisuseError(f"session {session_id} has no prompt, so nothing runs in a fork of it")
     first, last = asks[-1] - 1, ends[-1] - 1
     raise MisuseError(
-        f"no prompt is left behind event {planned.base}, so nothing runs there: name a change, "
+        f"no prompt is left after event {planned.base}, so nothing runs there: name a change, "
         f"or fork at {first}, before the last prompt, or at any event up to {last}"
     )
 

@@ -162,11 +162,11 @@ class _Recovery:
         posts = self.core.decide(event, recorded_failure(logged) if logged else "")
         for post, then in zip(posts, logged, strict=False):
             if post.recipient != then.recipient or post.body != then.body:
-                raise self._diverged(event, f"event {then.seq} is another one now")
+                raise self._diverged(event, f"event {then.seq} would now be a different one")
         if len(posts) == len(logged):
             return ()
         if len(logged) > len(posts):
-            raise self._diverged(event, f"event {logged[len(posts)].seq} is not posted any more")
+            raise self._diverged(event, f"event {logged[len(posts)].seq} would no longer be posted")
         rest = posts[len(logged) :]
         # Outputs of one decision stand together, so only the last one of the log can be cut.
         if not logged or logged[-1].seq != len(self.events):

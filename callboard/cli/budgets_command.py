@@ -22,9 +22,9 @@ from callboard.runtime.log.spending import Unlogged
 def budgets(log: str, as_json: bool) -> None:
     """List the amounts spent in the budgets above sessions, by scope and period.
 
-    Reservations are those of calls without an answer: of sessions that run, or that wait for a resume. A
-    charge that is `not logged` is that of a call which a crash has lost (docs/budgets.md). The limits are not
-    in the log: they are those of `Runtime(budgets=...)`.
+    Amounts are reserved for calls without an answer, in sessions that run or wait for a resume. A charge that
+    is `not logged` is for a call that a crash lost (docs/budgets.md). The limits are not in the log: they are
+    those of `Runtime(budgets=...)`.
 
     \b
     Examples:

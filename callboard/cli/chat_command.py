@@ -56,7 +56,7 @@ _HELP: Final = (
 def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
-    On a terminal, type a prompt: the answer streams in, with its lines broken at words, and the tree of
+    On a terminal, type a prompt: the answer streams in, wrapped at words, and the tree of
     agents is shown while the agent delegates. Ctrl-C during an ask leaves the session to `callboard resume`,
     Ctrl-D or /quit ends it, and /help lists the rest. A line that you type while agents work is a message to
     the host, which reads it in its next request; if the host can no longer read it, it is kept as the next
@@ -115,7 +115,7 @@ async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:
 
 def words_of(agent: Agent) -> Callable[[Outcome], str]:
     """Return the function that gives the result of an ask of this agent in words."""
-    return agent.words if isinstance(agent, Program) else lambda outcome: outcome.text
+    return agent.text_of if isinstance(agent, Program) else lambda outcome: outcome.text
 
 
 class Conversation:

@@ -39,7 +39,7 @@ class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
 
     result: `ok`, or the worst of its runs; `stopped` for one over the time limit, `unreadable` for one whose
     log cannot be read, `other_host` for one of another host. status: `open`, `unfinished` or `closed`.
-    first_felt: the first step of all programs that differs, with its event; '' for none.
+    first_difference: the first step of all programs that differs, with its event; '' for none.
     """
 
     session: str
@@ -47,7 +47,7 @@ class _SessionCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     runs: tuple[RunCheck, ...] = ()
     error: str = ""
     status: str = ""
-    first_felt: str = ""
+    first_difference: str = ""
 
     def verdict(self) -> str:
         """Return the result in a few words."""
@@ -159,16 +159,16 @@ def _checked(child: OfflineProcess, reader: LogReader, place: _Place, timeout_s:
         return _SessionCheck(name, "stopped", (), error, status)
     results = {run.result for run in runs}
     result = next((one for one in _CODES if one in results), "ok")
-    return _SessionCheck(name, result, runs, "", status, _first_felt(recording, runs))
+    return _SessionCheck(name, result, runs, "", status, _first_difference(recording, runs))
 
 
-def _first_felt(recording: Recording, runs: Sequence[RunCheck]) -> str:
+def _first_difference(recording: Recording, runs: Sequence[RunCheck]) -> str:
     """Return the first difference in the order of the log, as `replay --with` names it."""
     found = [(step_event(recording, run.address, run.step), run) for run in runs if run.result == "diverged"]
     seq, first = min(found, key=lambda one: one[0], default=(0, None))
     if first is None or not seq:
         return ""
-    says = f"{first.address} decides otherwise: recorded: {first.recorded}; now: {first.now}"
+    says = f"{first.address} decides differently: recorded: {first.recorded}; now: {first.now}"
     return f"event {seq}: {says}"
 
 
@@ -180,8 +180,8 @@ def _emit(one: _SessionCheck) -> None:
 
 
 def _emit_runs(of: _SessionCheck, runs: Sequence[RunCheck]) -> None:
-    if of.first_felt:
-        emit(f"  first felt: {safe_line(of.first_felt)}")
+    if of.first_difference:
+        emit(f"  first difference: {safe_line(of.first_difference)}")
     for run in runs:
         emit(f"  {safe_line(run.line())}")
 

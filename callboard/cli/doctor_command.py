@@ -70,8 +70,8 @@ class Findings(NamedTuple):
 def doctor(log: str, as_json: bool) -> int:
     """Print the facts that a bug report needs: versions, libraries, SQLite, locks, clock, file system.
 
-    Nothing of a session, no key and no value of an environment variable is printed. The exit code is 1 if
-    something was found that can cause trouble.
+    It prints nothing from a session, no key, and no value of an environment variable. The exit code is 1 if
+    it finds something that can cause trouble.
 
     \b
     Examples:

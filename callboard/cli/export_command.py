@@ -36,7 +36,7 @@ from callboard.runtime.log.session_rows import parents_first
 @beside_option
 @click.option("--content", is_flag=True, help="otlp: with prompts, answers, arguments and results, each cut.")
 @click.option("-o", "--output", metavar="FILE", default="", help="Where to write; stdout if it is not given.")
-@click.option("--force", is_flag=True, help="Write over FILE if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @log_option
 @key_options
 def export_sessions(

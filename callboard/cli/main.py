@@ -34,7 +34,7 @@ _SECTIONS: Final = {
     },
     "Look back": {
         "sessions": ("sessions_command:sessions", "List the recorded sessions, newest first."),
-        "usage": ("usage_command:usage", "Sum the usage and the cost of sessions up."),
+        "usage": ("usage_command:usage", "Add up the usage and the cost of sessions."),
         "budgets": ("budgets_command:budgets", "List the amounts spent in budgets above sessions."),
         "show": ("show_command:show", "Summarize a session, or show states, budgets or tools."),
         "ui": ("ui_command:ui", "Open a session as a page in the browser."),

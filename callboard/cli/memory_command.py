@@ -21,7 +21,12 @@ _CORRUPT = ("damaged", "foreign", "too_new")
 @click.argument("name", default="")
 @click.argument("query", default="")
 @click.option(
-    "-n", "--number", default=20, show_default=True, type=click.IntRange(1, HITS_MAX), help="At most."
+    "-n",
+    "--number",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, HITS_MAX),
+    help="List at most this many.",
 )
 @click.option("--forget", metavar="ID", default="", help="Remove this entry of the memory.")
 @json_option

@@ -77,8 +77,8 @@ def changed_lines(found: ChangedReplay, spec: str, *, is_full: bool) -> list[Tex
     """Return the result as styled lines. spec: of the agents. is_full: nothing is folded."""
     told = f"session {found.session_id} with {spec}: {counted(found.events, 'event')}, "
     lines = [Text(safe_line(f"{told}{counted(found.agents, 'agent')}; no model was called", _CHARS))]
-    if found.first_felt:
-        lines.append(Text(safe_line(f"first felt: {found.first_felt}", _CHARS), style="bold"))
+    if found.first_difference:
+        lines.append(Text(safe_line(f"first difference: {found.first_difference}", _CHARS), style="bold"))
     if found.profiles:
         lines += [Text("agents", style="bold"), *_diff(found.profiles, is_full=is_full)]
     lines += _requests(found.same_requests(), is_full=is_full)
@@ -145,7 +145,7 @@ def changed_json(found: ChangedReplay, spec: str) -> dict[str, object]:
         "events": found.events,
         "agents": found.agents,
         "same": found.is_same,
-        "first_felt": found.first_felt,
+        "first_difference": found.first_difference,
         "profiles": found.profiles,
         "requests": [one._asdict() for one in found.requests],
         "decisions": [one._asdict() for one in found.decisions],

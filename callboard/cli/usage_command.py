@@ -28,7 +28,7 @@ from callboard.runtime.sessions.usage import UsageBy, UsageReport, fill_usage, r
 @log_option
 @json_option
 def usage(by: UsageBy, tag: str | None, since: str | None, fill: bool, log: str, as_json: bool) -> None:
-    """Sum the usage and the cost of sessions up.
+    """Add up the usage and the cost of sessions.
 
     Days are those of UTC. With --by tag a session with several tags counts in each, so the lines overlap.
     Deleted sessions do not count.

@@ -43,7 +43,7 @@ def why(
 ) -> None:
     """Show why an event happened.
 
-    The output begins with one path from a client's input to the event. Then follow the events that
+    The output begins with one path from a client's input to the event. Below it are the events that
     contributed to its content; for a request or a reply of a model, those that were new in the request. With
     --value, it lists the events that contain the value, from this one back to the one where it first
     appeared; others that could be its source are listed under "also in"; for a value that a model made

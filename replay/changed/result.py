@@ -91,16 +91,16 @@ class ChangedReplay:
         return not self.requests and not self.decisions
 
     @property
-    def first_felt(self) -> str:
+    def first_difference(self) -> str:
         """Return the first difference that an agent reads or makes, in one line; '' without any.
 
-        A decision of the supervisor is felt by an agent where it leads to another request or decision.
+        A decision of the supervisor counts where it leads to another request or decision of an agent.
         """
         found = [(one.seq, f"the request of {one.agent}:{one.turn} differs") for one in self.requests]
         for one in self.decisions:
             if one.profile:
                 now = one.now or "nothing"
-                said = f"{one.actor} decides otherwise: recorded {one.recorded or 'nothing'}; now {now}"
+                said = f"{one.actor} decides differently: recorded {one.recorded or 'nothing'}; now {now}"
                 found.append((one.seq, said))
         return next((f"event {seq}: {said}" for seq, said in sorted(found)), "")
 
@@ -115,7 +115,7 @@ class ChangedReplay:
     def lines(self) -> list[str]:
         """Return the result as lines of text."""
         lines = [f"session {self.session_id}: {self.events:,} events, {self.agents:,} agents"]
-        lines += [f"first felt: {self.first_felt}"] if self.first_felt else []
+        lines += [f"first difference: {self.first_difference}"] if self.first_difference else []
         lines += self.profiles
         for same in self.same_requests():
             one = same[0]

@@ -34,7 +34,7 @@ FindingKind: TypeAlias = Literal[
     "repeated_error",
     "changed_approval",
     "other_model",
-    "unheard_word",
+    "unread_message",
     "late_report",
     "refused_replies",
     "lost_cache",
@@ -45,7 +45,7 @@ FindingKind: TypeAlias = Literal[
     "other_way",
     "wrong_id",
     "overwritten",
-    "late_word",
+    "late_message",
     "stale_read",
     "defaulted",
     "untold_error",
@@ -59,7 +59,7 @@ FindingKind: TypeAlias = Literal[
 
 MAYBE: frozenset[FindingKind] = frozenset(
     {
-        *("late_word", "stale_read", "defaulted", "untold_error", "repeated_effect", "outlier"),
+        *("late_message", "stale_read", "defaulted", "untold_error", "repeated_effect", "outlier"),
         *(
             "unused_report",
             "same_answers",

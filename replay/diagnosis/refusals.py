@@ -123,13 +123,13 @@ class LateWords(CallCheck):
                 says = (
                     f"the words for {agent} were heard in turn {turn}, after {', '.join(calls)} had started"
                 )
-                self._found.append(Finding("late_word", seq, agent, says, _GROUPED + agent))
+                self._found.append(Finding("late_message", seq, agent, says, _GROUPED + agent))
 
     def _refuse(self, request_id: str, detail: str) -> None:
         if (asked := self._asked.pop(request_id, None)) is not None:
             seq, agent = asked
             says = f"the words for {agent} were not heard: {detail or 'it had ended'}"
-            self._found.append(Finding("unheard_word", seq, agent, says))
+            self._found.append(Finding("unread_message", seq, agent, says))
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""

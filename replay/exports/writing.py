@@ -142,7 +142,7 @@ def _pytest(job: Job, target: "Path | BinaryIO") -> None:
     """Write a test, and the recording that it replays beside it."""
     source = _only(job)
     if not isinstance(target, Path):
-        raise MisuseError("a test stands in a file beside its recording: give the path of a new one")
+        raise MisuseError("a test is a file with its recording beside it: give the path of a new file")
     recording = target.with_name(target.name.removesuffix(_PART)).with_suffix(".jsonl")
     export("jsonl", Job(job.sources, progress=job.progress), recording)
     events = (source.event(row) for row in source.between(1, source.head.seq))

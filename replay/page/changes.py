@@ -43,7 +43,7 @@ class Change(NamedTuple):
 class Changes:
     """The changes of all agents. Feed it every event of a session in order.
 
-    diverged: the reason by agent, where this code decides otherwise than the log; its changes end there.
+    diverged: the reason by agent, where this code decides differently than the log; its changes end there.
     refused: the calls that agents refused by themselves, as far as the changes are known.
     """
 

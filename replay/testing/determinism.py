@@ -198,7 +198,7 @@ class Replica:
         except (EOFError, OSError) as error:
             self._process.join(5)
             raise CallboardError(
-                "the process that makes every run again has ended with exit code "
+                "the process that repeats every run has ended with exit code "
                 f"{self._process.exitcode}; see stderr"
             ) from error
         if isinstance(answer, Exception):

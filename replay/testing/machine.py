@@ -21,7 +21,7 @@ try:
     from hypothesis import strategies as st
     from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 except ImportError as error:
-    raise ImportError("SessionMachine needs Hypothesis: pip install callboard[testing]") from error
+    raise ImportError("SessionMachine needs Hypothesis: pip install 'callboard[testing]'") from error
 
 PICKS = st.integers(0, 63)
 """Which of the moves, modulo how many there are."""

@@ -112,16 +112,16 @@ class AtRest(_Rule):
 
 
 class Eventually(_Rule):
-    """`holds(world)` (it is cold) in the end, and again and again in a run that does not end."""
+    """`holds(world)` in the end, and again and again in a run that does not end."""
 
     at_rest = _Rule._violation  # hot at rest, it stays hot
 
     def begin(self, steps: int) -> None:
-        """Begin a run cold."""
+        """Begin a run, in which it need not hold yet."""
         self._hot_steps, self._hot_steps_max = 0, HOT_FACTOR * steps
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
-        """Return the violation if it was hot for too long in the fair part."""
+        """Return the violation if it has not held for too long in the fair part."""
         if not fair_steps:  # an unfair scheduler may starve an actor, so a long hot stretch proves nothing
             return None
         self._hot_steps = 0 if self._holds(world) else self._hot_steps + 1

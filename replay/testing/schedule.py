@@ -72,12 +72,12 @@ def parse(text: str, scenario: str = "") -> Schedule:
     mark, _, packed = rest.partition(".")
     if version != VERSION:
         raise BadSchedule(
-            f"a schedule starts with {VERSION!r} and a dot, this starts with {version[:20]!r}; "
+            f"a schedule starts with {VERSION!r} and a dot, and this one starts with {version[:20]!r}; "
             "copy the whole line that the explorer printed"
         )
     if mark != fingerprint(scenario):
         raise BadSchedule(
-            f"the schedule is of scenario {mark[:20]}, this is {fingerprint(scenario)} "
+            f"the schedule is of scenario {mark[:20]}, but this one is {fingerprint(scenario)} "
             f"({scenario or 'unnamed'}); replay it with the scenario and the options that it was found with"
         )
     return _unpack(packed)

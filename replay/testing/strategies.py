@@ -36,7 +36,7 @@ try:
     from hypothesis import strategies as st
     from hypothesis.strategies import SearchStrategy
 except ImportError as error:
-    raise ImportError("strategies need Hypothesis: pip install callboard[testing]") from error
+    raise ImportError("strategies need Hypothesis: pip install 'callboard[testing]'") from error
 
 TOOLS: dict[str, Effect] = {"look": "read", "put": "idempotent", "save": "write"}
 """The tools that agents may have, and their effects."""

@@ -21,7 +21,7 @@ TESTED: Final = ("2.68", "2.69")
 
 
 class UntestedFramework(UserWarning):
-    """A framework of a version that its brains were not tested with."""
+    """A framework in a version with which its brains were not tested."""
 
 
 def pydantic_ai_agent(

@@ -116,7 +116,8 @@ class Gate(Model):
     ) -> Any:
         """Refuse. Raises MisuseError."""
         raise MisuseError(
-            "a brain does not stream: the program gets a reply whole; watch the session's own text instead"
+            "a brain does not stream, because the program gets each reply as a whole; "
+            "watch the session's own text instead"
         )
 
 
@@ -188,7 +189,7 @@ class Hooks(AbstractCapability[Any]):
             return await handler(args)
         if name not in self._tools:
             raise MisuseError(
-                f"tool {name!r} is none of the agent's functions, so its calls cannot be recorded; "
+                f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
                 "define it on the agent, or name it in `in_program`"
             )
         try:

@@ -62,7 +62,7 @@ class PydanticAIModel:
         return answer
 
     async def aclose(self) -> None:
-        """Do nothing: the client belongs to the one who made the model."""
+        """Do nothing: the client belongs to the code that created the model."""
 
 
 def _decoded(params: Json) -> dict[str, object]:

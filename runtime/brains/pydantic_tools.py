@@ -52,7 +52,7 @@ def _functions(agent: Agent[Any, Any]) -> Iterator[tuple[str, FrameworkTool[Any]
     for toolset in agent.toolsets:
         if not isinstance(toolset, FunctionToolset):
             raise InvalidAgent(
-                f"{type(toolset).__name__} of the agent is no list of functions, so its calls cannot be "
+                f"{type(toolset).__name__} of the agent is not a list of functions, so its calls cannot be "
                 "recorded; give its functions as tools, or an MCP server as `tools=[...]` of a host"
             )
         for name, one in toolset.tools.items():

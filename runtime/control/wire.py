@@ -146,7 +146,7 @@ def bound_socket(log: Path) -> tuple[socket.socket, Path]:
             refusals.append(f"{place}: {error.strerror or error}")
         except StoreFailed as error:
             refusals.append(str(error))
-    raise StoreFailed(f"{log}: no control socket can stand beside it ({'; '.join(refusals)})")
+    raise StoreFailed(f"{log}: no control socket can be created beside it ({'; '.join(refusals)})")
 
 
 def _make_room(log: Path, place: Path) -> None:

@@ -30,7 +30,7 @@ LEAVING: Final = "The server is stopping. The session goes on; connect again to 
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, metaclass=NamedFields):
-    """An answer of a person. seq: of the question (`Approval.seq`). The others: as of `Approval.approve`."""
+    """An answer of a person. seq: of the question (`Approval.seq`). The others: as in `Approval.approve`."""
 
     seq: int
     is_approved: bool
@@ -41,7 +41,7 @@ class GivenAnswer(msgspec.Struct, frozen=True, metaclass=NamedFields):
 
 
 class FrontEndRequest(msgspec.Struct, frozen=True, metaclass=NamedFields):
-    """The wish of a client.
+    """The request of a client.
 
     thread: the session's id. run: the client's own id of this request, empty without one.
     request_id: of the ask; a prompt that comes twice is asked once. prompt: None for no new ask.
@@ -77,11 +77,11 @@ class RunStream(ABC):
 
     @abstractmethod
     def begin(self, fold: FactFold) -> Iterable[object]:
-        """Yield the first events: of a session that stands as the fold says."""
+        """Yield the first events, for a session in the state of the fold."""
 
     @abstractmethod
     def live(self, fact: Fact, fold: FactFold) -> Iterable[object]:
-        """Yield the events of a fact, also of the last one."""
+        """Yield the events of a fact, including the last one."""
 
     @abstractmethod
     def wait(self, fold: FactFold) -> Iterable[object]:

@@ -59,7 +59,9 @@ def read_chat(body: bytes) -> FrontEndRequest:
     except (msgspec.DecodeError, RecursionError) as error:
         raise MisuseError(f"the body is not one of the AI SDK's chat transport: {error}") from None
     if given.trigger == "regenerate-message":
-        raise MisuseError("a message cannot be made again: the log keeps it. Ask again, or fork the session")
+        raise MisuseError(
+            "a message cannot be regenerated, because the log keeps it. Ask again, or fork the session"
+        )
     if given.tools:
         names = ", ".join(repr(one if isinstance(one, str) else one.name)[:80] for one in given.tools)
         raise MisuseError(

@@ -103,7 +103,7 @@ class CallHttp:
         except RuntimeError:
             return asyncio.run(self.send(method, url, **options))
         raise MisuseError(
-            "an async tool awaits ctx.http.send(...); ctx.http.request(...) would hold the loop"
+            "an async tool awaits ctx.http.send(...); ctx.http.request(...) would block the event loop"
         )
 
     async def send(
@@ -209,14 +209,18 @@ def _target(hop: _Hop, answer: HttpAnswer) -> httpx2.URL:
     try:
         return hop.url.join(url_of(answer.headers["location"]))
     except (httpx2.InvalidURL, ValueError) as error:
-        raise HttpError(f"{hop.place} redirects to no address: {str(error)[:200]}", "redirect") from None
+        raise HttpError(
+            f"{hop.place} redirects to an invalid address: {str(error)[:200]}", "redirect"
+        ) from None
 
 
 async def _read(response: httpx2.Response, place: Place, max_bytes: int) -> bytes:
     """Return an unpacked body. Raises HttpError for a large one, or one that is packed in another way."""
     packed = response.headers.get("content-encoding", "").strip().lower()
     if packed not in _PACKED:  # several layers, too: each could be a thousand times larger than the one above
-        raise HttpError(f"{place} answers in the encoding {packed[:50]!r}, which is not read", "encoding")
+        raise HttpError(
+            f"{place} answers in the encoding {packed[:50]!r}, which is not supported", "encoding"
+        )
     parts: list[bytes] = []
     size = 0
     pieces: AsyncIterator[bytes] = unpacked(response)

@@ -68,14 +68,14 @@ def place_of_url(url: httpx2.URL) -> Place:
     if url.userinfo:
         raise HttpError("an address may not contain a user or a password; use headers=", "bad_url")
     if url.scheme not in _PORTS:
-        raise HttpError(f"{url.scheme[:20]!r} is not a scheme of an address; use http or https", "bad_url")
+        raise HttpError(f"{url.scheme[:20]!r} is not a supported scheme; use http or https", "bad_url")
     host = url.raw_host.decode("ascii", "replace").lower()
     port = _PORTS[url.scheme] if url.port is None else url.port
     try:
         return place_of(f"{url.scheme}://{_single(host)}:{port}")
     except ValueError:
         raise HttpError(
-            f"{host[:80]!r} is not a host with one reading; use a name, four decimal numbers, or an IPv6 "
+            f"{host[:80]!r} is not an unambiguous host; use a name, four decimal numbers, or an IPv6 "
             "address in brackets without a zone",
             "bad_url",
         ) from None
@@ -169,7 +169,7 @@ class CheckedBackend(AsyncNetworkBackend):
         allowed = [one for one in dict.fromkeys(found) if is_allowed(one, self._settings.private)]
         if found and not allowed:
             raise HttpError(
-                f"{host[:200]!r} is a machine of the own network, which tools may not reach; "
+                f"{host[:200]!r} is not a public address, so tools may not reach it; "
                 "Runtime(http=Http(private=[...])) names networks that they may",
                 "private",
             )

@@ -177,7 +177,7 @@ class EventLog(Protocol):
         return []
 
     async def set_usage(self, session_id: str, charges: Sequence[Charge]) -> None:
-        """Replace the usage of a session, as for one whose events came without. Raises SessionNotFound."""
+        """Replace the usage of a session, for one whose events came without it. Raises SessionNotFound."""
 
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
         """Take a session out of the log at once: no method finds it from now on, and its id is free.

@@ -106,7 +106,7 @@ class Node:
     @property
     def activity(self) -> str:
         """Return its state, with the words that are on their way to it."""
-        return self.state if self.is_over or not self.words else f"{self.state} +{self.words} told"
+        return self.state if self.is_over or not self.words else f"{self.state} +{self.words} unread"
 
     @property
     def is_over(self) -> bool:

@@ -322,7 +322,7 @@ class _Server:
     def _refuse(self, what: str, keys: Sequence[str]) -> None:
         for key in keys:
             if self._fields.get(key):
-                raise InvalidAgent(f"{self._where}: {key} does not go with {what}")
+                raise InvalidAgent(f"{self._where}: {key} cannot be combined with {what}")
 
     def _tools(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -343,7 +343,7 @@ class _Server:
         """Return the names of the one list that is given; None without one."""
         given = [key for key in keys if self._fields.get(key) is not None]
         if len(given) > 1:
-            raise InvalidAgent(f"{self._where}: {given[0]} and {given[1]} say the same; give one of them")
+            raise InvalidAgent(f"{self._where}: {given[0]} and {given[1]} mean the same; give one of them")
         return self._words(given[0], self._fields[given[0]]) if given else None
 
     def _seconds(self, given: object) -> float:

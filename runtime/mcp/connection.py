@@ -268,7 +268,7 @@ class Connection:
 def _refuse_endless(found: list[types.Tool], seen: set[str | None], cursor: str) -> None:
     """Refuse a list whose next page is one too many. Raises ValueError."""
     if cursor in seen:
-        raise ValueError("its list of tools does not end: it has a page twice")
+        raise ValueError("its list of tools does not end: it returned the same page twice")
     if len(found) > TOOLS_LISTED_MAX or len(seen) >= PAGES_MAX:
         most = f"{TOOLS_LISTED_MAX:,} tools or {PAGES_MAX:,} pages"
         raise ValueError(f"its list of tools does not end: it has more than {most}")

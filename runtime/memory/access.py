@@ -154,7 +154,7 @@ class MemoryAccess:
         ):
             raise ToolError(f"{memory[:80]!r} is not a name of a memory; there are {SHARED!r} and {OWN!r}")
         if name.startswith(_AGENT) and name != memory_of_agent(self._profile):
-            raise ToolError(f"memory {name!r} is that of another agent")
+            raise ToolError(f"memory {name!r} belongs to another agent")
         self._access.use("memory", name)
         return self._store, name
 

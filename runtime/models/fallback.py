@@ -79,16 +79,20 @@ def _models(given: object) -> tuple[Model, ...]:
         raise MisuseError(f"a Fallback has 2 to {MODELS_MAX} models, not {len(models)}")
     names = [one.spec.name for one in models]
     if len(set(names)) < len(names):
-        raise MisuseError(f"a Fallback asks each model once, and two of {names} have one name; rename one")
+        raise MisuseError(
+            f"the models of a Fallback need different names, and two of {names} share one; rename it"
+        )
     return models
 
 
 def _model(given: object) -> Model:
     model = model_or_name(given)
     if model is None or isinstance(model, Fallback):
-        raise MisuseError("a Fallback holds models, and no other Fallback: name all models in one list")
+        raise MisuseError("a Fallback contains models, not another Fallback: name all models in one list")
     if model.spec.is_free:
-        raise MisuseError(f"{model.spec.name!r} cannot stand in a Fallback, which holds models of services")
+        raise MisuseError(
+            f"{model.spec.name!r} cannot be part of a Fallback, which contains models of services"
+        )
     return model
 
 

@@ -196,12 +196,12 @@ def _entry(provider: str) -> "EntryPoint":
     if not found:
         raise UnknownModel(
             f"there is no model provider {provider!r}{near_names(provider, _names())}; {_installed()}; "
-            "install the package that brings it "
+            "install the package that provides it "
             f"(one with an entry point {provider!r} in the group {GROUP!r})"
         )
     if len({one.value for one in found}) > 1:
         owners = ", ".join(sorted(f"{_package(one)} ({one.value})" for one in found))
-        raise MisuseError(f"two packages bring the model provider {provider!r}: {owners}; uninstall one")
+        raise MisuseError(f"two packages provide the model provider {provider!r}: {owners}; uninstall one")
     return found[0]
 
 

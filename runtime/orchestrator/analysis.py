@@ -136,7 +136,7 @@ class ModelAnalyzer:
         )
 
     async def ask(self, ctx: ProgramContext, query: str, earlier: Sequence[Exchange] = ()) -> QueryIntent:
-        """Return the intent of a question, of the fallback if the model fails.
+        """Return the intent of a question; that of the fallback if the model fails.
 
         earlier: the questions before it, which it may refer to.
         """

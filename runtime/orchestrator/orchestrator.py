@@ -104,7 +104,7 @@ class Orchestrator(Program[OrchestratorResult]):
             self._run, name, description=description, agents=list(self._agents.values()), limits=limits
         )
 
-    def words(self, outcome: Outcome[object]) -> str:
+    def text_of(self, outcome: Outcome[object]) -> str:
         """Return the merged answer of an ask as text, or the reason for its absence.
 
         An ask that had to end, as for want of budget, has the answer that it had found until then.

@@ -123,7 +123,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
         agent.default_model = model
         return agent
 
-    def words(self, outcome: Outcome[object]) -> str:
+    def text_of(self, outcome: Outcome[object]) -> str:
         """Return the result of an ask of this program as text, as a chat shows it."""
         return outcome.text
 

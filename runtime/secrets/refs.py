@@ -177,7 +177,9 @@ def compiled(name: str, pattern: str) -> "re2._Regexp":
         said = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else error
         raise MisuseError(f"secret {name}: RE2 cannot use this regular expression: {said}") from None
     if regexp.search(b"") is not None or regexp.groups > 1:
-        raise MisuseError(f"secret {name}: a pattern matches no empty text, and has at most one group")
+        raise MisuseError(
+            f"secret {name}: a pattern must not match empty text, and may have at most one group"
+        )
     return regexp
 
 

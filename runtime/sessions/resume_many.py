@@ -58,7 +58,7 @@ def _by_name(hosts: Sequence[Agent]) -> dict[str, Agent]:
         )
     found = {host.name: host for host in hosts}
     if len(found) < len(hosts):
-        raise InvalidAgent("two hosts have one name; pass a function that tells their sessions apart")
+        raise InvalidAgent("two hosts have the same name; pass a function that tells their sessions apart")
     return found
 
 

@@ -41,7 +41,7 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class ReplyView:
-    """Words of the host within an ask: the text of one of its replies, and the seq of that event."""
+    """One reply of the host within an ask: its text, and the seq of that event."""
 
     seq: int
     turn: int

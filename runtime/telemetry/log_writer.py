@@ -57,7 +57,7 @@ class LogWriter:
 
     def _write(self, found: Record, session: str, tags: tuple[str, ...], seq: int, kind: str) -> None:
         logger = _LOGGERS[found.logger]
-        if not logger.isEnabledFor(found.level) or not self.is_on():
+        if not logger.isEnabledFor(found.level) or not _is_heard(logger):
             return
         extra: dict[str, object] = {
             "session": session,

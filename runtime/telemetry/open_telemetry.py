@@ -6,7 +6,15 @@ from typing import Any, Final, Protocol
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX, attributes_of, span_name
-from callboard.runtime.log.telemetry.metrics import DROPPED, INSTRUMENTS, Instrument, Measured, measured
+from callboard.runtime.log.telemetry.formats import bounded_labels
+from callboard.runtime.log.telemetry.metrics import (
+    DROPPED,
+    INSTRUMENTS,
+    Instrument,
+    Labels,
+    Measured,
+    measured,
+)
 from callboard.runtime.log.telemetry.spans import Span, ids_of, ids_of_link
 
 FLUSH_S: Final = 2.0  # seconds in which the spans that are left may be exported when a runtime closes
@@ -86,6 +94,8 @@ class Export:
         self._content_chars = content_chars
         self._scope = InstrumentationScope(names.SCOPE, version, names.SCHEMA_URL)
         self._instruments = instruments
+        # The SDK of Python keeps every set of labels forever.
+        self._series: dict[Instrument, dict[Labels, None]] = {}
 
     def __call__(self, item: "tuple[str, Span] | Measured") -> None:
         """Take a span with the id of its session, or a measurement. Raises what a processor raises."""
@@ -106,7 +116,10 @@ class Export:
     def _measure(self, one: Measured) -> None:
         add = self._instruments.get(one.instrument)
         if add is not None:
-            pairs = zip(one.instrument.labels, one.labels, strict=True)
+            series = self._series.setdefault(one.instrument, {})
+            labels = bounded_labels(series, one.labels)
+            series[labels] = None
+            pairs = zip(one.instrument.labels, labels, strict=True)
             add(one.amount, {name: value for name, value in pairs if value})
 
     def _made(self, session: str, span: Span) -> Any:

@@ -97,7 +97,7 @@ def returned(
         return failed(f"{UNUSABLE}{reason}", max_chars)
     try:
         return ToolOutcome("ok", _output(value, max_chars, redactor, may_cut))
-    except InvalidPrompt as error:  # a program gets no part of a value
+    except InvalidPrompt as error:  # a program never gets part of a value
         return failed(f"{UNUSABLE}{error}", max_chars)
 
 

@@ -50,7 +50,7 @@ class SharedKey:
         try:
             value = to_json(self.first, max_bytes=UPDATE_BYTES_MAX, what="The first value")
         except InvalidPrompt as error:
-            raise InvalidAgent(f"a key of the shared state cannot begin so: {error}") from None
+            raise InvalidAgent(f"a key of the shared state cannot begin with this value: {error}") from None
         self._key = StateKey("", reducer, value)
         if why := why_unusable(self._key):
             raise InvalidAgent(f"first={first!r:.80}: {why}")
@@ -175,6 +175,6 @@ def declared(all_keys: Mapping[str, Mapping[str, SharedKey]]) -> tuple[StateKey,
             if known != key:
                 raise InvalidAgent(
                     f"agents {first!r} and {agent!r} declare the state key {name!r} as {known} and {key}; "
-                    "declare it alike, or once"
+                    "declare it in the same way, or only once"
                 )
     return tuple(key.named(name) for name, (_, key) in found.items())

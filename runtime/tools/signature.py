@@ -250,8 +250,8 @@ def _shape(
     except Exception as error:  # of msgspec, or of the types' own code
         reason = str(error).replace("\n", " ")[:400]
         raise InvalidAgent(
-            f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
-            f"dicts, Literal, dataclasses, TypedDicts, msgspec Structs or pydantic models ({reason})"
+            f"tool {name}: a parameter has a type that JSON cannot represent; use text, numbers, bools, "
+            f"lists, dicts, Literal, dataclasses, TypedDicts, msgspec Structs or pydantic models ({reason})"
         ) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)

@@ -174,5 +174,5 @@ def refuse_alike(tools: Iterable[Tool]) -> None:
         if known.function is not tool.function:
             raise InvalidAgent(
                 f"two agents have a tool {tool.name!r} with the same description and different functions, "
-                "and its results are given again: give the tools different names, or different version=..."
+                "and its results are cached: give the tools different names, or different version=..."
             )

@@ -281,7 +281,7 @@ def _check_name(name: str) -> None:
         )
     if name in RESERVED:
         raise InvalidAgent(
-            f"a tool cannot be named {name!r}: the runtime has its own of that name; rename it"
+            f"a tool cannot be named {name!r}: the runtime has a tool of its own with that name; rename it"
         )
 
 
@@ -313,7 +313,7 @@ def _cache(name: str, effect: Effect, cache: bool | float, *, over_writes: bool)
         return None
     if effect != "read":
         raise InvalidAgent(
-            f"tool {name}: only results of read tools are given again; drop cache=, or declare effect='read'"
+            f"tool {name}: only results of read tools are cached; drop cache=, or declare effect='read'"
         )
     if cache is not True and not (isinstance(cache, int | float) and 0 < cache < math.inf):
         raise InvalidAgent(f"tool {name}: cache is True, or a positive number of seconds, not {cache!r:.80}")
@@ -327,7 +327,7 @@ def _check_function(name: str, function: Function) -> None:
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidAgent(
-            f"tool {name}: a generator gives no single result; return a list instead of yielding"
+            f"tool {name}: a generator returns no single result; return a list instead of yielding"
         )
 
 

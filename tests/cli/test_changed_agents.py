@@ -115,7 +115,7 @@ def test_arguments_that_a_tool_refuses_today_are_a_decision(
     assert "count refuses it: Invalid arguments for count" in done.stdout
     assert "first decision that differs, of 2 agents of counter alike\n  event " in done.stdout
     assert "the first of other actors" not in done.stdout
-    assert "first felt: event " in done.stdout
+    assert "first difference: event " in done.stdout
 
 
 def test_a_program_that_takes_another_step_is_a_decision(

@@ -133,7 +133,7 @@ def test_without_an_event_it_begins_before_the_first_agent_that_has_changed(
     assert "asked again: 6 model calls; " in done.stderr, done.stderr
     done = callboard("fork", f"{origin}#40", "--with", "drier:host", "--log", log)
     assert done.exit_code == 2
-    assert "a change of child does nothing behind event 40, since all 3 agents" in done.stderr
+    assert "a change of child does nothing after event 40, since all 3 agents" in done.stderr
     options = ("--set", "host.2:1:0=result.txt", "--with", "drier:host", "--log", log)
     done = callboard("fork", origin, *options)
     assert "asked again: 2 model calls; " in done.stderr  # the wish is the result, so nothing else is new
@@ -177,13 +177,13 @@ def test_a_tree_shows_agents_without_an_answer_of_the_fork_as_recorded(
             2,
             "so nothing runs there: name a change, or fork at 1, before the last",
         ),
-        (["ORIGIN#57"], 2, "no prompt is left behind event 57"),
+        (["ORIGIN#57"], 2, "no prompt is left after event 57"),
         (["ORIGIN", "--limit", "tokens=500"], 2, "or at any event up to 56"),
-        (["ORIGIN", "--effects", "live"], 2, "no prompt is left behind"),
-        (["ORIGIN", "--until", "20"], 2, "no prompt is left behind"),
-        (["ORIGIN#1", "--until", "1"], 2, "no prompt is left behind"),
+        (["ORIGIN", "--effects", "live"], 2, "no prompt is left after"),
+        (["ORIGIN", "--until", "20"], 2, "no prompt is left after"),
+        (["ORIGIN#1", "--until", "1"], 2, "no prompt is left after"),
         (["ORIGIN", "--set", "host.2:1:0=same.txt"], 2, "is the recorded one"),
-        (["ORIGIN#40", "--model", "scripted:warm:other"], 2, "a change of the model does nothing behind"),
+        (["ORIGIN#40", "--model", "scripted:warm:other"], 2, "a change of the model does nothing after"),
         (["ORIGIN#x"], 3, "SESSION#SEQ"),
         (["ORIGIN@nothing"], 3, "has no checkpoint 'nothing'; there are: none; a tool makes one"),
         (["ORIGIN@"], 2, "SESSION@CHECKPOINT"),

@@ -76,7 +76,7 @@ def test_a_chat_has_the_same_options(run: Callboard, tmp_path: Path) -> None:
         (["--files-write", "docs"], "need --files FOLDER"),
         (["--files-label", "x"], "need --files FOLDER"),
         (["--files", "missing"], "cannot be opened"),
-        (["--files", "root", "--files-read", "../x"], "no path below the root"),
+        (["--files", "root", "--files-read", "../x"], "not a path below the root"),
         (["--files", "root", "--files-label", " "], "labels"),
     ],
 )

@@ -29,15 +29,33 @@ def targets() -> list[dict[str, str]]:
     return [target for panel in BOARD["panels"] for target in panel["targets"]]
 
 
+def legend_labels(target: dict[str, str]) -> list[str]:
+    return re.findall(r"{{(\w+)}}", target["legendFormat"])
+
+
 def test_every_query_names_metrics_and_labels_that_exist() -> None:
     known = series()
     for target in targets():
         groups = [group for found in _GROUPS.findall(target["expr"]) for group in found.split(", ")]
         (name,) = set(_SERIES.findall(target["expr"])) - set(groups)
         assert name in known, target["expr"]
-        shown = re.findall(r"{{(\w+)}}", target["legendFormat"])
+        shown = legend_labels(target)
         assert set(groups) | set(shown) <= set(known[name]), target["expr"]
         assert set(shown) <= set(groups), target["expr"]
+
+
+def unit_of(expression: str) -> str:
+    """Return Grafana's unit for the values of a query."""
+    (one,) = [one for one in INSTRUMENTS if re.search(rf"\b{one.prometheus}(_bucket)?\b", expression)]
+    found = {"s": "s", "By": "bytes", "USD": "currencyUSD"}.get(one.unit, "short")
+    is_rate_of_calls = "quantile" not in expression and "rate(" in expression and one.unit != "{token}"
+    return "ops" if is_rate_of_calls else found
+
+
+def test_every_panel_has_the_unit_of_its_queries() -> None:
+    for panel in BOARD["panels"]:
+        units = {unit_of(target["expr"]) for target in panel["targets"]}
+        assert units == {panel["fieldConfig"]["defaults"]["unit"]}, panel["title"]
 
 
 def test_every_metric_is_on_the_dashboard() -> None:

@@ -54,7 +54,7 @@ def rules() -> dict[str, str]:
 FEATURES: Final[Mapping[str, Feature]] = {
     "background": Feature(
         ["background: two_tasks", "background: nested_tasks", "background: crowded", "later: tight_tasks"],
-        ["tasks-heard", "tasks-end", "both-sides", "places-are-held"],
+        ["tasks-read", "tasks-end", "both-sides", "places-are-held"],
         ["Background tasks"],
     ),
     "denied_tasks": Feature(
@@ -85,7 +85,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "programs": Feature(
         ["programs: gather", "programs: first_of_many", "programs: nested", "programs: timeouts"],
-        ["free-steps", "live-copies", "heard-answers", "given-up-calls", "places-are-held"],
+        ["free-steps", "live-copies", "step-answers", "given-up-calls", "places-are-held"],
         ["Steps of programs", "Calls given up", "Deadlines of programs", "Costs of programs"],
     ),
     "whole requests": Feature(

@@ -119,7 +119,9 @@ def test_a_reply_is_told_with_its_text_and_its_calls() -> None:
 
 def test_a_failure_is_told_with_its_code() -> None:
     reply = ModelReplied(1, 1, "error", failure=ModelFailure("overloaded_error", "later"))
-    assert summary_of(reply) == "error: overloaded_error: later; use not known"
+    assert summary_of(reply) == "error: overloaded_error: later; usage not known"
+    cut = ModelReplied(1, 1, "detached", usage=Usage())
+    assert summary_of(cut) == "detached: the process ended before the answer"
 
 
 def test_a_verdict_is_told_with_its_problems() -> None:

@@ -104,5 +104,5 @@ def test_a_model_a_server_and_a_page_of_several_layers_are_refused() -> None:
     assert "compressed 2 times" in str(sending.failure)
 
     place = place_of_url(url_of("http://a.example"))
-    with pytest.raises(HttpError, match="which is not read"):
+    with pytest.raises(HttpError, match="which is not supported"):
         asyncio.run(_read(answer(LAYERS, "gzip, gzip"), place, 1_000))

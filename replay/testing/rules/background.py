@@ -103,10 +103,10 @@ def _running_at(tasks: _Tasks, event: int) -> int:
     return sum(start < event for start in tasks.running.values()) + sum(end > event for end in tasks.unheard)
 
 
-class TasksHeard(Invariant):
+class TasksRead(Invariant):
     """Ends of background tasks."""
 
-    name = "tasks-heard"
+    name = "tasks-read"
     rule = "An agent that waits for its tasks answers after it has read all their ends, and is woken once."
     _of: dict[str, _Tasks] = {}
     _wishes: dict[str, TurnRequested] = {}

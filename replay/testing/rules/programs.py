@@ -219,10 +219,10 @@ class GivenUp(_OfPrograms):
             self.in_doubt = event.seq, f"delegation {body.turn}.{body.call} of {event.sender} goes on"
 
 
-class HeardAnswers(_OfPrograms):
+class StepAnswers(_OfPrograms):
     """The answers that go with a step."""
 
-    name = "heard-answers"
+    name = "step-answers"
     rule = "A program's step is due with the first answer and has all earlier ones, except of calls given up."
     _answers: dict[str, dict[int, tuple[int, int]]] = {}  # those that no step has, by their seq
     _given_up: set[Call] = set()

@@ -255,5 +255,5 @@ def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     if kind in _NUMBERED and number.isdecimal() and (kind, int(number)) != ("pct", 0):
         return _NUMBERED[kind](rng, int(number))
     raise MisuseError(
-        f"there is no scheduler {name!r}; take one of {', '.join(NAMES)}, pct:2, delays:3, exhaustive:2"
+        f"there is no scheduler {name!r}; use one of {', '.join(NAMES)}, pct:2, delays:3, exhaustive:2"
     )

@@ -32,7 +32,9 @@ T = TypeVar("T")
 LEAVE_TIMEOUT_S: Final = 10.0  # without `close`; batches that remain in the queue were not acknowledged
 
 if not aiosqlite.__version__.startswith("0.22."):  # pyproject.toml pins the same
-    raise ImportError(f"aiosqlite {aiosqlite.__version__}: callboard knows the inside of 0.22 only")
+    raise ImportError(
+        f"aiosqlite {aiosqlite.__version__}: callboard needs 0.22, because it uses private parts of it"
+    )
 
 
 class SQLiteThread:

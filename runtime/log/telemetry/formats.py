@@ -128,11 +128,11 @@ class MetricStore:
         instrument, labels, amount = one
         if instrument.kind != "histogram":
             series = self._numbers.setdefault(instrument, {})
-            labels = _bounded(series, labels)
+            labels = bounded_labels(series, labels)
             series[labels] = series.get(labels, 0) + amount
             return
         held = self._histograms.setdefault(instrument, {})
-        labels = _bounded(held, labels)
+        labels = bounded_labels(held, labels)
         found = held.get(labels)
         if found is None:
             found = held[labels] = _Histogram([0] * (len(instrument.bounds) + 1))
@@ -156,7 +156,8 @@ class MetricStore:
         return "\n".join([*lines, ""])
 
 
-def _bounded(series: Mapping[Labels, object], labels: Labels) -> Labels:
+def bounded_labels(series: Mapping[Labels, object], labels: Labels) -> Labels:
+    """Return the labels under which an instrument counts, which has these series so far."""
     return labels if labels in series or len(series) < SERIES_MAX else (_OTHER,) * len(labels)
 
 

@@ -57,7 +57,11 @@ ASK_TIME: Final = Instrument(
     "callboard.ask.duration", "histogram", "s", "Time of asks", ("agent",), bounds=SECONDS
 )
 DELEGATIONS: Final = Instrument(
-    "callboard.delegations", "counter", "{delegation}", "Agents that ended, by agent", ("agent", "ending")
+    "callboard.delegations",
+    "counter",
+    "{delegation}",
+    "Delegations that ended, by agent",
+    ("agent", "ending"),
 )
 ATTEMPTS: Final = Instrument(
     "callboard.model.attempts", "counter", "{call}", "Attempts of model calls", ("model", "error")
@@ -81,7 +85,12 @@ TOKEN_USE: Final = Instrument(
 TOKENS_USED: Final = Instrument("callboard.tokens", "counter", "{token}", "Tokens charged", ("model", "type"))
 COST: Final = Instrument("callboard.cost", "counter", "USD", "Cost charged, in US dollars", ("model",))
 QUEUE_TIME: Final = Instrument(
-    "callboard.queue.duration", "histogram", "s", "Time that calls wait", ("model",), bounds=SECONDS
+    "callboard.queue.duration",
+    "histogram",
+    "s",
+    "Time that model calls wait before they start",
+    ("model",),
+    bounds=SECONDS,
 )
 TOOL_CALLS: Final = Instrument(
     "callboard.tool.calls", "counter", "{call}", "Calls of tools", ("tool", "status")
@@ -92,9 +101,13 @@ TOOL_TIME: Final = Instrument(
 COMMIT_TIME: Final = Instrument(
     "callboard.commit.duration", "histogram", "s", "Time of commits", bounds=SECONDS
 )
-SESSIONS: Final = Instrument("callboard.sessions", "gauge", "{session}", "Sessions here", ("state",))
-OPEN_CALLS: Final = Instrument("callboard.open.calls", "gauge", "{call}", "Calls without answer", ("port",))
-UNDURABLE: Final = Instrument("callboard.undurable.events", "gauge", "{event}", "Events not on disk yet")
+SESSIONS: Final = Instrument(
+    "callboard.sessions", "gauge", "{session}", "Sessions in this process", ("state",)
+)
+OPEN_CALLS: Final = Instrument(
+    "callboard.open.calls", "gauge", "{call}", "Calls without an answer", ("port",)
+)
+UNDURABLE: Final = Instrument("callboard.undurable.events", "gauge", "{event}", "Events not yet on disk")
 LOG_SIZE: Final = Instrument("callboard.log.size", "gauge", "By", "Size of the log with its WAL")
 DROPPED: Final = Instrument(
     "callboard.telemetry.dropped", "counter", "{item}", "Telemetry that was lost", ("signal",)

@@ -38,7 +38,7 @@ LOGGERS: Final = MappingProxyType(
         REFUSALS: "each refusal by a budget: WARNING; by a person, or of a message to an agent: INFO",
         SESSIONS: "each resume and fork: INFO; a session that fails in this process: ERROR",
         STORE: "a session that another process took over, or a slow commit: WARNING",
-        TELEMETRY: "an exporter that fails or falls behind, once: WARNING",
+        TELEMETRY: "a span processor that raises or falls behind, once: WARNING",
     }
 )
 """Logger of events -> its records and their levels."""

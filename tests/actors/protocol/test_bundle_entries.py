@@ -56,24 +56,24 @@ NO_HOSTS = (
 
 @pytest.mark.parametrize("text", NO_HOSTS.split("|"))
 def test_a_text_that_is_no_host_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no host"):
+    with pytest.raises(ValueError, match="is not a host"):
         listed("hosts", [text])
 
 
 @pytest.mark.parametrize("text", ["", "/etc", "../x", "a/../b", "a\0b", "x" * 5_000])
 def test_a_path_that_leads_out_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         listed("read", [text])
 
 
 @pytest.mark.parametrize("text", ["", " a", "a*b", "**", "a\n", "x" * 201])
 def test_a_text_that_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         listed("tools", [text])
 
 
 def test_an_effect_is_one_of_three() -> None:
-    with pytest.raises(ValueError, match="no effect"):
+    with pytest.raises(ValueError, match="not an effect"):
         listed("effects", ["delete"])
     with pytest.raises(ValueError, match="tuple of texts"):
         listed("tools", "read_file")

@@ -77,5 +77,5 @@ def test_equal_bundles_have_equal_bytes_and_an_empty_one_has_none() -> None:
 
 @pytest.mark.parametrize(("label", "deny"), [("a*", "network"), ("", "network"), ("a", "")])
 def test_a_rule_is_for_one_label_and_a_capability(label: str, deny: str) -> None:
-    with pytest.raises(ValueError, match=r"is no name|one label"):
+    with pytest.raises(ValueError, match=r"is not a name|one label"):
         LabelRule(label, deny)

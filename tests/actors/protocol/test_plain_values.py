@@ -91,7 +91,7 @@ def test_values_of_any_type_become_json() -> None:
     assert plain({"it": (model(count=1), [model(count=2)])}) == {"it": [{"count": 1}, [{"count": 2}]]}
     assert plain({3: {Usage(1)}})["3"][0]["input_tokens"] == 1
     assert plain(Point(1, Json(b"[2]"))) == {"x": 1, "y": [2]}
-    with pytest.raises(NotImplementedError, match="object is no JSON value"):
+    with pytest.raises(NotImplementedError, match="object is not a JSON value"):
         plain(object())
 
 

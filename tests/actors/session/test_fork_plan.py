@@ -170,9 +170,7 @@ def test_a_fork_in_which_no_ask_runs_is_refused_with_the_places_that_remain() ->
             return str(error)
         return ""
 
-    none_left = (
-        "no prompt is left behind event 5, so nothing runs there: name a change, or fork at 3, before "
-    )
+    none_left = "no prompt is left after event 5, so nothing runs there: name a change, or fork at 3, before "
     none_left += "the last prompt, or at any event up to 4"
     assert [refused(events, at) for at in range(1, 6)] == ["", "", "", "", none_left]
     no_prompt = "session s has no prompt, so nothing runs in a fork of it"

@@ -108,7 +108,9 @@ def test_a_permission_that_is_taken_is_felt_at_the_call_that_it_refuses() -> Non
     assert (first.actor, first.profile) == ("host.1", "kid")
     assert first.recorded.startswith("CallTool to tools")
     assert first.now.startswith("TurnRequested")
-    assert found.first_felt.startswith(f"event {first.seq}: host.1 decides otherwise: recorded CallTool")
+    assert found.first_difference.startswith(
+        f"event {first.seq}: host.1 decides differently: recorded CallTool"
+    )
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["host", "kid", "sibling", "grandkid"]))

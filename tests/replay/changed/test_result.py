@@ -24,7 +24,7 @@ def test_the_first_decision_is_told_apart_from_the_others() -> None:
     assert not found.is_same
     assert found.lines() == [
         "session one: 20 events, 2 agents",
-        "first felt: event 3: the request of host:1 differs",
+        "first difference: event 3: the request of host:1 differs",
         "-p",
         "+q",
         "host, turn 1 (event 3): the request differs",
@@ -62,8 +62,8 @@ def test_the_first_difference_that_is_felt_is_one_of_an_agent() -> None:
     of_supervisor = DecisionDifference("supervisor", 4, 3, "changed", "Begin.depth", "1", "2")
     of_agent = DecisionDifference("host", 9, 8, "changed", "", "CallTool", "", "host")
     found = ChangedReplay("one", (), (), (of_supervisor, of_agent), 20, 1)
-    assert found.first_felt == "event 9: host decides otherwise: recorded CallTool; now nothing"
-    assert not ChangedReplay("one", (), (), (of_supervisor,), 20, 1).first_felt
+    assert found.first_difference == "event 9: host decides differently: recorded CallTool; now nothing"
+    assert not ChangedReplay("one", (), (), (of_supervisor,), 20, 1).first_difference
 
 
 def test_nothing_that_differs_is_told_too() -> None:

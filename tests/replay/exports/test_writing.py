@@ -103,7 +103,7 @@ def test_a_wish_that_no_exporter_can_fulfil_is_a_misuse(tmp_path: Path) -> None:
         recording.export("json", io.BytesIO(), agent="survey:host")
     with pytest.raises(MisuseError, match="leave has_content out"):
         recording.export("json", io.BytesIO(), has_content=True)
-    with pytest.raises(MisuseError, match="beside its recording"):
+    with pytest.raises(MisuseError, match="its recording beside it"):
         recording.export("pytest", io.BytesIO())
     with pytest.raises(MisuseError, match="has no ask"):
         recording.export("scenario", io.BytesIO())

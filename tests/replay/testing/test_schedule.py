@@ -29,12 +29,12 @@ def test_its_text_is_one_word_that_no_shell_changes_and_short() -> None:
 
 def test_a_schedule_of_another_scenario_is_refused() -> None:
     text = Schedule(("a",)).text("one")
-    with pytest.raises(BadSchedule, match=f"of scenario {fingerprint('one')}, this is .* \\(two\\)"):
+    with pytest.raises(BadSchedule, match=f"of scenario {fingerprint('one')}, but this one is .* \\(two\\)"):
         parse(text, "two")
 
 
 def test_a_schedule_of_another_version_is_refused() -> None:
-    with pytest.raises(BadSchedule, match="starts with '1' and a dot, this starts with '2'"):
+    with pytest.raises(BadSchedule, match="starts with '1' and a dot, and this one starts with '2'"):
         parse("2." + Schedule(("a",)).text()[2:])
 
 

@@ -141,6 +141,6 @@ def test_without_hypothesis_the_error_says_what_to_install(monkeypatch: pytest.M
 
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     monkeypatch.delitem(sys.modules, "callboard.replay.testing.strategies")
-    with pytest.raises(ImportError, match=r"pip install callboard\[testing\]"):
+    with pytest.raises(ImportError, match=r"pip install 'callboard\[testing\]'"):
         importlib.import_module("callboard.replay.testing.strategies")
     monkeypatch.setitem(sys.modules, "callboard.replay.testing.strategies", strategies)

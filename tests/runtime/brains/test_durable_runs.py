@@ -138,7 +138,7 @@ def test_toolsets_whose_functions_are_not_known_are_refused_by_name(where: str) 
         def later(ctx: RunContext[Any]) -> Any:
             return FunctionToolset()
 
-    with pytest.raises(InvalidAgent, match="is no list of functions, so its calls cannot be recorded"):
+    with pytest.raises(InvalidAgent, match="is not a list of functions, so its calls cannot be recorded"):
         pydantic_ai_agent(agent)
 
 

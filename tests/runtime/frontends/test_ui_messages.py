@@ -229,7 +229,7 @@ def asks(approval: str) -> dict[str, Any]:
     [
         (b"nonsense", "chat transport"),
         (chat_body(message=""), "empty id"),
-        (chat_body(trigger="regenerate-message"), "cannot be made again"),
+        (chat_body(trigger="regenerate-message"), "cannot be regenerated"),
         (chat_body(tools={"alert": {}}), "'alert'"),
         (b'{"id": "t", "messages": []}', "no message"),
         (chat_body({"type": "text", "text": ""}), "no text"),

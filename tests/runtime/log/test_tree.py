@@ -46,7 +46,7 @@ def test_a_parked_agent_its_tasks_and_words_on_their_way_are_shown() -> None:
     assert not tree.nodes["host"].is_background
     assert (tree.nodes["host"].tasks, tree.nodes["host"].words) == (0, 0)
     states = [states["host"] for states in states_of(world) if "host" in states]
-    assert any(state.endswith("+1 told") for state in states)
+    assert any(state.endswith("+1 unread") for state in states)
 
 
 def test_an_agent_is_parked_when_it_is_silent_and_waits_when_it_calls_task_wait() -> None:

@@ -228,11 +228,11 @@ def test_texts_on_their_way_to_an_agent_are_counted_until_each_has_ended(session
     for number in (1, 2):
         session.post(CLIENT, SUPERVISOR, Tell(f"t{number}", HOST, "Hurry."))
     session.post(CLIENT, SUPERVISOR, Tell("t3", "host.7", "Hurry."))
-    assert session.node().activity == "starting +2 told"
+    assert session.node().activity == "starting +2 unread"
     session.post(SUPERVISOR, CLIENT, TellEnded("t3", "refused"))
     session.post(SUPERVISOR, CLIENT, TellEnded("t1", "heard"))
     session.post(SUPERVISOR, CLIENT, TellEnded("t1", "heard"))
-    assert session.node().activity == "starting +1 told"
+    assert session.node().activity == "starting +1 unread"
     session.post(SUPERVISOR, HOST, Stop("cancelled"))
     assert (session.node().activity, session.node().words) == ("cancelled", 1)
 

@@ -53,7 +53,7 @@ def test_own_is_the_memory_of_a_profile_and_no_other_agent_reaches_it() -> None:
     assert [one.text for one in context(store).memory.recall(memory="own")] == ["mine"]
     assert [one.text for one in context(store).memory.recall(memory="agent:reader")] == ["mine"]
     assert context(store, profile="writer").memory.recall(memory="own") == []
-    with pytest.raises(ToolError, match="'agent:reader' is that of another agent"):
+    with pytest.raises(ToolError, match="'agent:reader' belongs to another agent"):
         context(store, profile="writer").memory.recall(memory="agent:reader")
 
 

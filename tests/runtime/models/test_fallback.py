@@ -59,10 +59,10 @@ def bodies(log: MemoryLog, outcome: Outcome[Any], kind: type) -> list[Any]:
         ([], "2 to 16 models, not 0"),
         ([model("a")], "2 to 16 models, not 1"),
         ([model(f"m{n}") for n in range(17)], "not 17"),
-        ([model("a"), model("a")], "one name"),
+        ([model("a"), model("a")], "share one"),
         ([model("a"), 7], "is not a model"),
-        ([model("a"), None], "no other Fallback"),
-        ([model("a"), Fallback([model("b"), model("c")])], "no other Fallback"),
+        ([model("a"), None], "not another Fallback"),
+        ([model("a"), Fallback([model("b"), model("c")])], "not another Fallback"),
         ("scripted:a", "a list of models"),
         (7, "a list of models"),
     ],
@@ -97,7 +97,7 @@ def test_a_program_cannot_stand_in_a_fallback() -> None:
         return prompt
 
     assert triage.model is not None
-    with pytest.raises(MisuseError, match="cannot stand in a Fallback"):
+    with pytest.raises(MisuseError, match="cannot be part of a Fallback"):
         Fallback([model("a"), *models_of(triage.model)])
 
 

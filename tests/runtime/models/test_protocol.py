@@ -181,7 +181,7 @@ def test_two_packages_with_one_provider_are_refused_and_one_that_is_listed_twice
     install(entry("local", f"{HERE}:made"), entry("local", f"{HERE}:made"))
     assert model_named("local:tiny").spec.name == "tiny"
     install(entry("rival", f"{HERE}:made"), entry("rival", f"{HERE}:raising"))
-    with pytest.raises(MisuseError, match="two packages bring the model provider 'rival'"):
+    with pytest.raises(MisuseError, match="two packages provide the model provider 'rival'"):
         model_named("rival:tiny")
 
 

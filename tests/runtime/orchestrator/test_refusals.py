@@ -58,7 +58,7 @@ def test_a_used_up_budget_ends_the_route_and_keeps_what_was_found() -> None:
     log, host = MemoryLog(), poor()
     outcome = asyncio.run(ran(host, log))
     assert (outcome.kind, outcome.is_ok) == ("budget", False)
-    words = host.words(outcome)
+    words = host.text_of(outcome)
     assert words.startswith("Row 7.\n\nWithout an answer: second (budget: the budget of host is too small")
     assert "last (budget: Given up" in words
     assert asked(events_of(log)) == ["first", "second"]
@@ -75,7 +75,7 @@ def test_a_used_up_budget_gives_up_the_specialists_beside() -> None:
 def test_a_kill_at_any_event_of_such_a_route_changes_neither_its_end_nor_its_words() -> None:
     async def live() -> None:
         log, host = MemoryLog(), poor()
-        expected = host.words(await ran(host, log))
+        expected = host.text_of(await ran(host, log))
         events = events_of(log)
         second = [one.seq for one in events if isinstance(one.body, Delegate) and one.sender == "host"][1]
         for length in range(second, len(events), effort(6, 1)):
@@ -85,7 +85,7 @@ def test_a_kill_at_any_event_of_such_a_route_changes_neither_its_end_nor_its_wor
             await left.append([Append("s", 0, epoch, events[:length])])
             await left.close()
             outcome = await ran(poor(), left)
-            assert (outcome.kind, host.words(outcome)) == ("budget", expected), f"after event {length}"
+            assert (outcome.kind, host.text_of(outcome)) == ("budget", expected), f"after event {length}"
             assert asked(events_of(left)) == ["first", "second"]
 
     asyncio.run(live())
@@ -95,12 +95,12 @@ def test_a_kill_at_any_event_of_such_a_route_changes_neither_its_end_nor_its_wor
 def test_a_fork_of_such_a_route_ends_alike(effects: Any) -> None:
     async def live() -> None:
         log, host = MemoryLog(), poor()
-        expected = host.words(await ran(host, log))
+        expected = host.text_of(await ran(host, log))
         async with Runtime(log, model=MODEL) as runtime:
             forked = await runtime.fork("s", poor(), at=2, effects=effects, fork_id="f")
             outcome = await forked.outcome
             await forked.close()
-        assert (outcome.kind, host.words(outcome)) == ("budget", expected)
+        assert (outcome.kind, host.text_of(outcome)) == ("budget", expected)
         events_of(log, "f")
 
     asyncio.run(live())
@@ -114,11 +114,11 @@ def test_the_own_end_of_a_specialist_is_a_finding_with_its_kind_and_reason(mode:
     host = Orchestrator([quits, sure], mode=mode)
     outcome = asyncio.run(ran(host, log))
     assert outcome.kind == "answered"
-    assert host.words(outcome) == "Row 8.\n\nWithout an answer: quits (no_report: no source is left)."
+    assert host.text_of(outcome) == "Row 8.\n\nWithout an answer: quits (no_report: no source is left)."
     events_of(log)
 
 
 @pytest.mark.parametrize("words", ["", "not a result", "{}", '{"success":1}'])
 def test_an_ask_that_ended_without_a_result_has_the_words_that_it_has(words: str) -> None:
     outcome = Outcome("budget", words, None, Usage(), "s", "one", (1, ""))
-    assert poor().words(outcome) == words
+    assert poor().text_of(outcome) == words

@@ -126,7 +126,7 @@ async def test_a_program_is_called_as_a_part_of_another() -> None:
 
     async with Runtime(MemoryLog()) as runtime:
         outcome = await runtime.run(whole, "3")
-    assert (outcome.text, whole.words(outcome)) == ("12", "12")
+    assert (outcome.text, whole.text_of(outcome)) == ("12", "12")
 
 
 def test_a_function_that_cannot_be_a_program_is_refused() -> None:

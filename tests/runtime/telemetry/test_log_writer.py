@@ -80,6 +80,13 @@ def test_a_handler_of_one_logger_is_enough() -> None:
         assert LogWriter.is_on()
 
 
+def test_a_handler_of_one_logger_brings_no_other_record_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    asks = logging.getLogger(records.ASKS)
+    with alone(), patch.object(asks, "handlers", [logging.StreamHandler()]):
+        LogWriter().on_event("one", (), FAILED)  # of a tool
+    assert capsys.readouterr().err == ""
+
+
 def test_a_handler_that_raises_is_counted() -> None:
     class Broken(logging.Handler):
         def handle(self, record: logging.LogRecord) -> bool:

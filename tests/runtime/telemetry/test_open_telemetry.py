@@ -17,6 +17,7 @@ from callboard.errors import MisuseError
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import attributes_of
+from callboard.runtime.log.telemetry.formats import SERIES_MAX
 from callboard.runtime.log.telemetry.metrics import Measured
 from callboard.runtime.log.telemetry.spans import Link, ids_of
 from tests.runtime.telemetry.sessions import SECRET_WORDS, spans_of_host
@@ -85,6 +86,21 @@ def test_measurements_go_into_instruments_of_the_provider() -> None:
     (times,) = points["gen_ai.client.operation.duration"]
     assert names.ERROR_TYPE not in (times.attributes or {})
     assert times.explicit_bounds == metrics.CALL_SECONDS
+
+
+def test_a_metric_has_a_limited_number_of_series() -> None:
+    reader = InMemoryMetricReader()
+    export = OpenTelemetry(meter_provider=MeterProvider([reader])).export("1.0", list)
+    for number in range(SERIES_MAX + 50):
+        export(Measured(metrics.TOOL_CALLS, (f"tool-{number}", "ok"), 1))
+    export(Measured(metrics.TOOL_CALLS, ("tool-0", "ok"), 1))
+    data = reader.get_metrics_data()
+    assert data is not None
+    (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
+    points: list[Any] = list(metric.data.data_points)
+    counts = {point.attributes["tool"]: point.value for point in points}
+    assert len(counts) == SERIES_MAX + 1
+    assert (counts["tool-0"], counts["_other"]) == (2, 50)
 
 
 def test_a_processor_that_fails_keeps_no_other_from_its_spans() -> None:

@@ -126,7 +126,7 @@ def test_keys_that_cannot_work_are_refused_when_the_agent_is_made() -> None:
         SharedKey("add", "1")
     with pytest.raises(InvalidAgent, match="begins with a list"):
         SharedKey("append", {})
-    with pytest.raises(InvalidAgent, match="cannot begin so"):
+    with pytest.raises(InvalidAgent, match="cannot begin with this value"):
         SharedKey("replace", object())
     for name in ("", "x" * 101, "a\nb", 7):
         with pytest.raises(InvalidAgent, match="a state key is named by"):

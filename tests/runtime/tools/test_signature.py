@@ -195,7 +195,7 @@ def test_signatures_that_cannot_work_say_what_to_change() -> None:
     assert "'a' has no annotation; write its type" in refusal(bare)
     assert "apply tool() to the bound method" in refusal(method)
     for unsuitable in (path, nested, function, mixed):
-        assert "take text, numbers" in refusal(unsuitable)
+        assert "use text, numbers" in refusal(unsuitable)
     assert "add | None" in refusal(none)
     assert "cannot be resolved" in refusal(unknown)
     assert "both want the ToolContext" in refusal(twice)

@@ -153,8 +153,8 @@ def test_functions_that_give_no_single_result_are_refused() -> None:
         ({"capabilities": ("files/*",)}, r"tool x: capabilities are single names, not \('files/\*',\)"),
         ({"labels": ("a\nb",)}, "tool x: labels is a tuple of names"),
         ({"cache_over_writes": True}, "tool x: cache_over_writes=True needs cache=True, or seconds"),
-        ({"cache": True}, "tool x: only results of read tools are given again"),
-        ({"cache": True, "effect": "idempotent"}, "only results of read tools are given again"),
+        ({"cache": True}, "tool x: only results of read tools are cached"),
+        ({"cache": True, "effect": "idempotent"}, "only results of read tools are cached"),
         *(
             (
                 {"cache": cache, "effect": "read"},

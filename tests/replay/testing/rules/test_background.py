@@ -37,13 +37,13 @@ def test_good_logs_break_no_rule(log: list[Event]) -> None:
 def test_an_end_that_no_request_names_is_found() -> None:
     wish = last_wish(TWO)
     assert isinstance(wish.body, TurnRequested)
-    assert "tasks-heard" in broken(with_event(TWO, replace(wish, body=replace(wish.body, new=()))))
+    assert "tasks-read" in broken(with_event(TWO, replace(wish, body=replace(wish.body, new=()))))
 
 
 def test_an_agent_that_one_end_of_two_wakes_is_found() -> None:
     wish = last_wish(TWO)
     first = next(one for one in TWO if isinstance(one.body, DelegationEnded))
-    assert "tasks-heard" in broken(with_event(TWO, replace(wish, cause=first.seq)))
+    assert "tasks-read" in broken(with_event(TWO, replace(wish, cause=first.seq)))
 
 
 def test_a_wait_that_returns_at_the_wrong_end_is_found() -> None:

@@ -72,9 +72,9 @@ DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
     "a call that starts although it was given up": (programs.GivenUp, given_up_and_started),
     "a delegation that goes on": (programs.GivenUp, lambda: edited(FIRST, of_kind(DelegationEnded), call=77)),
     "a call that nobody gave up": (programs.GivenUp, cancelled_by_nobody),
-    "an answer that is not heard": (programs.HeardAnswers, lambda: edited(GATHER, HOST_ASKS, new=())),
+    "an answer that is not heard": (programs.StepAnswers, lambda: edited(GATHER, HOST_ASKS, new=())),
     "a call given up whose answer is missing": (
-        programs.HeardAnswers,
+        programs.StepAnswers,
         lambda: edited(FIRST, of_kind(CancelCall), turn=88),
     ),
     "a step after the return": (programs.AfterReturn, asks_after_the_return),

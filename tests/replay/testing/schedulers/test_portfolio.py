@@ -21,7 +21,7 @@ def test_every_name_has_a_scheduler_and_portfolio_is_the_first() -> None:
 
 @pytest.mark.parametrize("name", ["", "nonsense", "random:2", "pct:two", "pct:-1", "portfolio:3"])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(MisuseError, match="take one of portfolio, random, pos"):
+    with pytest.raises(MisuseError, match="use one of portfolio, random, pos"):
         scheduler_named(name)
 
 
