@@ -7,6 +7,7 @@ messages, and the picture of all of them, are in messages.py.
 from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.origin import Makers, Origin
@@ -119,6 +120,9 @@ class ToolReturned(RichMessage, frozen=True):
     a fork, so it has read the world as it was then, and not as it was when the origin was recorded. uses: of
     rights, under any status. telemetry: figures for people, None for none. cached_from: the answer that
     this one repeats, as SESSION#SEQ, empty for a tool that ran.
+    files: the versions of files that the call wrote, and those that it found, under any status. contents: the
+    bytes of those versions that the log did not have (`log/file_contents.py`). files_gap: what is not known
+    of the files that the call changed, in words; empty for nothing.
     """
 
     turn: int
@@ -138,6 +142,9 @@ class ToolReturned(RichMessage, frozen=True):
     uses: tuple[Use, ...] = ()
     telemetry: Telemetry | None = None
     cached_from: str = ""
+    files: tuple[FileVersion, ...] = ()
+    contents: tuple[Json, ...] = ()
+    files_gap: str = ""
 
     def __post_init__(self) -> None:
         if self.output == NULL:

@@ -26,6 +26,8 @@ Rules
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
+  - In a fork with a copy of the files, the result of a tool that wrote files is given only if they are there
+    as the recorded call found them, and if the log has their bytes. Else it counts as none.
 """
 
 import heapq
@@ -41,6 +43,7 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.file_history import why_unfit
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
@@ -49,6 +52,7 @@ from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
 _NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded result for the call."
+_UNFIT: Final = "Not run: {tool} has an effect, and its recorded result does not fit: {why}."
 _UNRUN: Final = frozenset({"cancelled", "needs_effect"})
 
 
@@ -145,6 +149,7 @@ class Playback:
         self._reader = RequestKeys()
         self._rights: dict[str, Layers] = {}
         self._timers: dict[int, _Timer] = {}
+        self._unfit: dict[int, str] = {}  # why the recorded result of a call does not fit
 
     # --- events -------------------------------------------------------------------
 
@@ -206,7 +211,7 @@ class Playback:
     def _of_effect(self, request: Event, same: Reusable | None) -> "Refused | Asked | Work":
         match self.effects:
             case "recorded":
-                return Refused(not_run(request, same))
+                return Refused(not_run(request, same, self._unfit.pop(request.seq, "")))
             case "ask":
                 return Asked(same)
             case "live":
@@ -342,7 +347,7 @@ class Playback:
         """Take the first answer, and those that came in together with it."""
         # Deciders then take turns as they did when the session was recorded.
         held = heapq.heappop(self.held)
-        things, last = [_thing(held, gate)], held.seq
+        things, last = [self._thing(held, gate)], held.seq
         while self.held and self.held[0].seq == last + 1 and not self.held[0].found.is_step:
             last += 1
             # A permission may come with the answer before it.
@@ -350,8 +355,17 @@ class Playback:
                 break
             held = heapq.heappop(self.held)
             if gate.may_answer(held.request.seq):
-                things.append(_thing(held, gate))
+                things.append(self._thing(held, gate))
         return tuple(things)
+
+    def _thing(self, held: _Held, gate: PortGate) -> Thing:
+        body, history = held.found.body, gate.history
+        # Not when it is looked up: an answer that waits before it may write the same files.
+        if history.has_copy and isinstance(body, ToolReturned) and body.files:
+            if why := why_unfit(body, held.found.bases, self.recorded.files, history):
+                self._unfit[held.request.seq] = why
+                return Missed(held.request)
+        return _thing(held, gate)
 
     def _has_passed(self, at: int) -> bool:
         return any(one.recorded is None and one.due <= at for one in self._timers.values())
@@ -389,11 +403,14 @@ def _thing(held: _Held, gate: PortGate) -> Thing:
     return Give(request, answer, found.at)
 
 
-def not_run(request: Event, same: Reusable | None = None) -> Post:
-    """Return the answer to a call that this fork does not run. same: a result of the same call."""
+def not_run(request: Event, same: Reusable | None = None, unfit: str = "") -> Post:
+    """Return the answer to a call that this fork does not run. same: a result of the same call.
+
+    unfit: why its recorded result is not given.
+    """
     call = request.body
     assert isinstance(call, CallTool)
-    output = text_json(_NOT_RUN.format(tool=call.tool))
+    output = text_json((_UNFIT if unfit else _NOT_RUN).format(tool=call.tool, why=unfit))
     returned = ToolReturned(
         turn=call.turn, call=call.call, status="needs_effect", output=output, same=same.seq if same else 0
     )

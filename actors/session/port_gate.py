@@ -60,6 +60,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
+from callboard.actors.session.file_history import FileHistory, is_told
 from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.open_request import OpenRequest, may_have_acted
 from callboard.actors.session.permissions import Permissions
@@ -79,6 +80,7 @@ class PortGate:
     places: the agents that this process has given a place among the model calls of all sessions.
     permissions: the permissions for calls that would need an approval.
     shared: the shared state after the events so far. files: the labels of files.
+    history: the versions of files.
     results: those of tools that may be given again; None before the first call of such a tool.
     left_out_ms: the sum of the times that the timeouts of programs do not count.
     """
@@ -97,6 +99,7 @@ class PortGate:
         self.shared = NO_STATE
         self.is_fork = False
         self.files = FileLabels()
+        self.history = FileHistory()
         self.left_out_ms = 0
         self.results: CachedResults | None = None
         self._is_strict = is_strict
@@ -283,6 +286,8 @@ class PortGate:
             self.shared = self.shared.after(event)
         if (body.uses or body.status == "interrupted") and request is not None:
             self.files.take(request.event.body, body)
+        if is_told(body, is_kept=self.history.is_kept):
+            self.history.take(event)
         if body.status != "ok" and may_have_acted(body, request):
             self._interrupted.add((event.recipient, body.turn, body.call))
 
@@ -290,6 +295,7 @@ class PortGate:
         self.shared = self.shared.after(event)
         self.is_fork |= isinstance(event.body, Forked)
         self.files.declare(event)
+        self.history.declare(event)
         if (resumed := resumed_in(event.body)) is not None:
             self.left_out_ms += resumed.left_out_ms
 

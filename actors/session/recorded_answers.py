@@ -51,6 +51,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
+from callboard.actors.session.file_history import FileHistory, FileState, Recorded, bases_of, is_told
 from callboard.actors.session.permissions import Permission, Permissions
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
@@ -69,7 +70,8 @@ class Reusable(NamedTuple):
     """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
 
     read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
-    was_started: False for the result of a `write` tool that never started.
+    was_started: False for the result of a `write` tool that never started. bases: the states of the files that
+    its tool wrote, before it did.
     """
 
     seq: int
@@ -78,6 +80,7 @@ class Reusable(NamedTuple):
     read: Mapping[str, bytes] = {}
     is_step: bool = False
     was_started: bool = True
+    bases: Mapping[str, FileState] = {}
 
     @property
     def is_cancelled(self) -> bool:
@@ -100,7 +103,7 @@ class RecordedAnswers:
     changes: the new values of answers, by the seq of the recorded one.
     answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
     inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
-    fired: the firings of timers, by timer.
+    fired: the firings of timers, by timer. files: those that the whole history knows, as of the base.
     """
 
     def __init__(self, events: Sequence[Event], base: int, changes: Mapping[int, Json] = NO_CHANGES) -> None:
@@ -128,14 +131,18 @@ class RecordedAnswers:
         self._revoked: dict[int, Permission] = {}
         self._results: defaultdict[Key, set[int]] = defaultdict(set)  # the seqs of the unused ones, by call
         self._once: dict[int, tuple[Key, Key]] = {}  # the keys of each result of an effect, and of its call
+        self._history = FileHistory()
         for event in events:
             self._take(event)
+        self.files: Mapping[str, Recorded] = self._history.as_of(base)
 
     def _take(self, event: Event) -> None:
         self._note_idle(event)
         self._note_permission(event)
         if event.sender in PORTS and event.cause in self._requests:
             self._answer(event)
+            if isinstance(event.body, ToolReturned) and is_told(event.body, is_kept=False):
+                self._history.take(event)
         elif isinstance(event.body, TimerFired) and event.seq > self._base:
             self.fired[event.body.timer].append(event)
         key = self._keys.take(event)
@@ -188,7 +195,8 @@ class RecordedAnswers:
         if event.seq <= self._base or isinstance(body, ToolStarted) or _needs_effect(body):
             return
         started = event.cause in self._started or not self._waits.get(event.cause)
-        values = (self._changed(event), self._read(event), key[0] == "step", started)
+        bases = bases_of(body, self._history) if isinstance(body, ToolReturned) and body.files else {}
+        values = (self._changed(event), self._read(event), key[0] == "step", started, bases)
         found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
         if key[0] == "tool":
@@ -214,7 +222,8 @@ class RecordedAnswers:
                 value = self._changes.get(origin_of(body))
             if value is None:
                 return replace(body, reused=event.seq)
-            # The words stand in the place of labelled ones, and nobody has said where they come from.
+            # The words stand in the place of labelled ones, and nobody has said where they come from. The
+            # files stay as the call wrote them: only its result reads otherwise.
             return ToolReturned(
                 turn=body.turn,
                 call=body.call,
@@ -222,6 +231,9 @@ class RecordedAnswers:
                 output=value,
                 reused=event.seq,
                 labels=body.labels,
+                files=body.files,
+                contents=body.contents,
+                files_gap=body.files_gap,
             )
         if isinstance(body, ModelReplied):
             # Without its body, whose shared bytes are those of a request that the fork may not have.
