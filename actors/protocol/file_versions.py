@@ -15,15 +15,15 @@ from callboard.actors.protocol.immutable import Value
 LeftOut: TypeAlias = Literal["", "secret", "large", "full", "unread"]
 """The reason why the log has no bytes of a version; empty if it has them, or there are none.
 
-`secret`: they hold one. `large`: a file has more bytes than are kept. `full`: the history of the session is at
-its limit. `unread`: nobody read them before they were gone.
+`secret`: they hold one. `large`: a file has more bytes than are kept. `full`: the history of the session is
+at its limit. `unread`: nobody read them before they were gone.
 """
 
 
 class FileVersion(Value, frozen=True):
     """A version of one file. path: from the root. digest: SHA-256 of its bytes in hex, empty for no file.
 
-    left_out: the reason why the log does not have its bytes. Of a `large` and an `unread` one it has no digest.
+    left_out: the reason why the log does not have its bytes. `large` and `unread` ones have no digest.
     is_found: it was there before the call wrote, and the log did not know it. is_late: another call had
     written the file by then, and its version is in the log already. differences: the number of steps from a
     whole version to this one in the log, 0 if it is stored whole.
@@ -46,4 +46,4 @@ class FileVersion(Value, frozen=True):
     @property
     def state(self) -> "tuple[str, int, bool]":
         """Return what tells two versions of a file apart: digest, size and permission."""
-        return self.digest, self.bytes, self.is_executable
+        return self.digest or self.left_out, self.bytes, self.is_executable

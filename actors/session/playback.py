@@ -359,13 +359,14 @@ class Playback:
         return tuple(things)
 
     def _thing(self, held: _Held, gate: PortGate) -> Thing:
-        body, history = held.found.body, gate.history
+        body, why = held.found.body, ""
         # Not when it is looked up: an answer that waits before it may write the same files.
-        if history.has_copy and isinstance(body, ToolReturned) and body.files:
-            if why := why_unfit(body, held.found.bases, self.recorded.files, history):
-                self._unfit[held.request.seq] = why
-                return Missed(held.request)
-        return _thing(held, gate)
+        if gate.history.has_copy and isinstance(body, ToolReturned) and body.files:
+            why = why_unfit(body, held.found.bases, self.recorded.files, gate.history)
+        if not why:
+            return _thing(held, gate)
+        self._unfit[held.request.seq] = why
+        return Missed(held.request)
 
     def _has_passed(self, at: int) -> bool:
         return any(one.recorded is None and one.due <= at for one in self._timers.values())

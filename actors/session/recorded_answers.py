@@ -70,8 +70,8 @@ class Reusable(NamedTuple):
     """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
 
     read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
-    was_started: False for the result of a `write` tool that never started. bases: the states of the files that
-    its tool wrote, before it did.
+    was_started: False for the result of a `write` tool that never started. bases: the states of the files
+    that its tool wrote, before it did.
     """
 
     seq: int

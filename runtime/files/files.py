@@ -23,6 +23,8 @@ from callboard.runtime.label_names import labels_of
 
 T = TypeVar("T")
 NAME_CHARS_MAX: Final = 100
+HISTORY_BYTES: Final = 100_000_000
+"""Bytes that the versions of one session take in the log unless `history_bytes` says otherwise."""
 WRITE_BYTES_MAX: Final = 10_000_000
 """Bytes of a file that are written."""
 
@@ -37,6 +39,8 @@ class Files:
     hard_links: True reads files with several names, as some package managers make them. One of the names
         may lie outside of the root, so they are refused otherwise. They are never written.
     files_label: of all files that no tool of the session has written, such as `untrusted`.
+    history: True keeps the versions of files in the log, so that the folder is known as of each event.
+    history_bytes: of the log that the versions of one session may take; later ones are left out, and said so.
 
     No path leads out of the root: not by `..`, by links, by devices or by a race. Methods take paths with `/`
     that are relative to the root; their errors are `FileError`s, which a tool may let pass to the model.
@@ -59,11 +63,19 @@ class Files:
         name: str = "files",
         hard_links: bool = False,
         files_label: str = "",
+        history: bool = False,
+        history_bytes: int = HISTORY_BYTES,
     ) -> None:
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_CHARS_MAX:
             raise MisuseError(f"name={name!r:.120}: use 1 to {NAME_CHARS_MAX} printable characters")
         labels = labels_of(files_label) if files_label else ()
-        self._area = FileArea(name, prefixes_of("read", read), prefixes_of("write", write), labels)
+        if isinstance(history_bytes, bool) or not isinstance(history_bytes, int) or history_bytes < 0:
+            raise MisuseError(
+                f"history_bytes={history_bytes!r:.80}: use a number of bytes, such as 100_000_000"
+            )
+        prefixes = prefixes_of("read", read), prefixes_of("write", write)
+        self._area = FileArea(name, *prefixes, labels, bool(history))
+        self.history_bytes = history_bytes
         self._folder = _opened(root)
         self._hard_links = hard_links
         self._opener: Opener = best_opener(self._folder)
@@ -171,7 +183,7 @@ class _Part(Files):
 
     def __init__(self, whole: Files, area: FileArea) -> None:
         self._area = area
-        self.root = whole.root
+        self.root, self.history_bytes = whole.root, whole.history_bytes
         self._whole = whole
         self._folder, self._opener, self._hard_links = whole._folder, whole._opener, whole._hard_links
 

@@ -152,7 +152,9 @@ class Contents:
             steps.append(content)
             wanted = content.base
         if content is None or content.base:
-            raise CorruptLog(f"the log does not have the bytes of version {digest[:16]}; restore a copy of it")
+            raise CorruptLog(
+                f"the log does not have the bytes of version {digest[:16]}; restore a copy of it"
+            )
         try:
             data = _unzipped(content.data)
             for step in reversed(steps):

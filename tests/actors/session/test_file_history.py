@@ -30,7 +30,14 @@ def history(*events: Event) -> FileHistory:
 
 def test_a_folder_is_known_as_of_each_event_and_before_the_first() -> None:
     found = history(answer(5, _NONE, FileVersion("a", "1", 1)), answer(9, FileVersion("a", "2", 2)))
-    assert [found.as_of(seq)["a"].version.digest for seq in (0, 4, 5, 8, 9, 99)] == ["", "", "1", "1", "2", "2"]
+    assert [found.as_of(seq)["a"].version.digest for seq in (0, 4, 5, 8, 9, 99)] == [
+        "",
+        "",
+        "1",
+        "1",
+        "2",
+        "2",
+    ]
 
 
 def test_a_late_version_never_is_the_one_of_the_folder() -> None:

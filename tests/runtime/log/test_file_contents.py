@@ -13,9 +13,9 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.log.file_contents import Base, Contents, digest_of, packed
 from tests.effort import effort
 
-_TEXTS = st.binary(max_size=60) | st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"c", b"\r\n"]), max_size=40).map(
-    b"".join
-)
+_TEXTS = st.binary(max_size=60) | st.lists(
+    st.sampled_from([b"a\n", b"b\n", b"\n", b"c", b"\r\n"]), max_size=40
+).map(b"".join)
 
 
 @settings(max_examples=effort(60, 2_000))
