@@ -11,7 +11,7 @@ Rules
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.client_messages import Forked, SessionOpened, resumed_in
+from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.port_messages import ToolReturned
@@ -40,14 +40,13 @@ class Gap(NamedTuple):
 class FileHistory:
     """The versions of files after the events so far.
 
-    is_kept: True if the session keeps versions of its files. has_copy, skips_lost: as in `Forked`.
+    is_kept: True if the session keeps versions of its files.
     versions: of each path, in the order of the log. steps: of each digest whose bytes the log has, the number
     of differences that lead to them. stored_bytes: of all contents in the log.
     """
 
     def __init__(self) -> None:
         self.is_kept = False
-        self.has_copy = self.skips_lost = False
         self.versions: dict[str, list[Recorded]] = {}
         self.gaps: list[Gap] = []
         self.steps: dict[str, int] = {}
@@ -59,8 +58,6 @@ class FileHistory:
         opened = body if isinstance(body, SessionOpened) else resumed_in(body)
         if opened is not None and opened.files is not None:
             self.is_kept = opened.files.history
-        if isinstance(body, Forked):
-            self.has_copy, self.skips_lost = body.has_copy, body.skips_lost
 
     def take(self, event: Event) -> None:
         """Take in the answer to a tool call."""
@@ -120,34 +117,42 @@ def is_told(body: ToolReturned, *, is_kept: bool) -> bool:
     return bool(body.files or body.files_gap or (is_kept and body.status == "interrupted"))
 
 
-def lost(files: Mapping[str, Recorded]) -> list[FileVersion]:
-    """Return the versions whose bytes the log does not have."""
-    return [one.version for one in files.values() if one.version.left_out]
+def finals_of(body: ToolReturned) -> dict[str, FileVersion]:
+    """Return the version that each file has after an answer, of those that it names."""
+    return {version.path: version for version in body.files if not version.is_late}
 
 
 def bases_of(body: ToolReturned, history: FileHistory) -> dict[str, FileState]:
-    """Return the state of each file before a call wrote it. history: of the log before its answer."""
+    """Return the state of each file before a call and whatever others did before it.
+
+    history: of the log before the answer.
+    """
     found: dict[str, FileState] = {}
     for version in body.files:
-        if version.path not in found:
-            before = version if version.is_found else history.now(version.path)
-            found[version.path] = version.state if before is None else before.state
+        before = history.now(version.path)
+        found.setdefault(version.path, (before or version).state)
     return found
 
 
 def why_unfit(
-    body: ToolReturned, bases: Mapping[str, FileState], start: Mapping[str, Recorded], now: FileHistory
+    body: ToolReturned,
+    bases: Mapping[str, FileState],
+    start: Mapping[str, Recorded],
+    now: FileHistory,
+    *,
+    skips_lost: bool = False,
 ) -> str:
     """Return why a copy cannot have the recorded files of a result; empty if it can.
 
     bases: the state of each file before the recorded call. start: of the files of the copy at its base.
-    now: the history of the fork.
+    now: the history of the fork. skips_lost: as in `Forked`.
     """
-    for version in body.files:
-        if version.left_out and not version.is_found and not now.skips_lost:
-            return f"the log does not have the bytes of {version.path} ({version.left_out})"
-    for path, base in bases.items():
+    finals = finals_of(body)
+    for path, version in finals.items():
+        if version.left_out and not skips_lost:
+            return f"the log does not have the bytes of {path} ({version.left_out})"
+    for path in finals:
         here = now.now(path) or (start[path].version if path in start else None)
-        if here is not None and here.state != base:
+        if here is not None and here.state != bases[path]:
             return f"{path} has other bytes in this fork than the call found"
     return ""

@@ -136,11 +136,18 @@ class Playback:
     """The recorded answers, timers and inputs of one fork.
 
     held: the recorded answers that wait for their turn. inputs: those of the client that are left, the next
-    one last. is_after_effect: a tool with an effect has run.
+    one last. is_after_effect: a tool with an effect has run. has_copy: as in `Forked`.
     """
 
-    def __init__(self, recorded: RecordedAnswers, effects: Effects = "recorded") -> None:
+    def __init__(
+        self,
+        recorded: RecordedAnswers,
+        effects: Effects = "recorded",
+        copy: tuple[bool, bool] = (False, False),
+    ) -> None:
+        """Begin with all recorded answers. copy: `has_copy` and `skips_lost` of `Forked`."""
         self.recorded = recorded
+        self.has_copy, self._skips_lost = copy
         self.effects = effects
         self.is_after_effect = False
         self.held: list[_Held] = []
@@ -244,6 +251,10 @@ class Playback:
         if not isinstance(given, ApprovalGiven) or not given.goes_on:
             return True
         return self.recorded.has_result(request, given, self._reader)
+
+    def refuse(self, request: Event, why: str) -> None:
+        """Note why the recorded result of a call cannot be given."""
+        self._unfit[request.seq] = why
 
     def hold(self, request: Event, found: Reusable) -> None:
         """Keep a recorded answer until its turn."""
@@ -361,11 +372,12 @@ class Playback:
     def _thing(self, held: _Held, gate: PortGate) -> Thing:
         body, why = held.found.body, ""
         # Not when it is looked up: an answer that waits before it may write the same files.
-        if gate.history.has_copy and isinstance(body, ToolReturned) and body.files:
-            why = why_unfit(body, held.found.bases, self.recorded.files, gate.history)
+        if self.has_copy and isinstance(body, ToolReturned) and body.files:
+            start, now = self.recorded.files, gate.history
+            why = why_unfit(body, held.found.bases, start, now, skips_lost=self._skips_lost)
         if not why:
             return _thing(held, gate)
-        self._unfit[held.request.seq] = why
+        self.refuse(held.request, why)
         return Missed(held.request)
 
     def _has_passed(self, at: int) -> bool:

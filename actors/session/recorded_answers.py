@@ -104,6 +104,7 @@ class RecordedAnswers:
     answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
     inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
     fired: the firings of timers, by timer. files: those that the whole history knows, as of the base.
+    contents: the bytes of their versions.
     """
 
     def __init__(self, events: Sequence[Event], base: int, changes: Mapping[int, Json] = NO_CHANGES) -> None:
@@ -132,6 +133,7 @@ class RecordedAnswers:
         self._results: defaultdict[Key, set[int]] = defaultdict(set)  # the seqs of the unused ones, by call
         self._once: dict[int, tuple[Key, Key]] = {}  # the keys of each result of an effect, and of its call
         self._history = FileHistory()
+        self.contents: list[Json] = []
         for event in events:
             self._take(event)
         self.files: Mapping[str, Recorded] = self._history.as_of(base)
@@ -143,6 +145,7 @@ class RecordedAnswers:
             self._answer(event)
             if isinstance(event.body, ToolReturned) and is_told(event.body, is_kept=False):
                 self._history.take(event)
+                self.contents += event.body.contents
         elif isinstance(event.body, TimerFired) and event.seq > self._base:
             self.fired[event.body.timer].append(event)
         key = self._keys.take(event)

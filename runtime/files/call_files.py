@@ -71,6 +71,10 @@ class CallFiles(Files):
         if self.versions is not None:
             self.versions.wrote(name, before, Found(data, len(data), before.is_executable))
 
+    def fileno(self) -> int:
+        """Return the descriptor of the root, for a process that starts there. Raises FileError in a fork."""
+        return self._whole.fileno()
+
     def entries(self, path: str = ".") -> list[Entry]:
         """List a folder: the entries that may be read, or lead to them. Raises FileError."""
         self._refuse(self._access.refusal("read"))

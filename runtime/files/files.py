@@ -22,6 +22,10 @@ from callboard.runtime.files.whole_files import (
 from callboard.runtime.label_names import labels_of
 
 T = TypeVar("T")
+_OF_ORIGIN: Final = (
+    "a fork never writes into the folder of the session that was forked; fork with files_to=FOLDER "
+    "(`callboard fork --files-to FOLDER`) to work in a copy"
+)
 NAME_CHARS_MAX: Final = 100
 HISTORY_BYTES: Final = 100_000_000
 """Bytes that the versions of one session take in the log unless `history_bytes` says otherwise."""
@@ -186,6 +190,21 @@ class _Part(Files):
         self.root, self.history_bytes = whole.root, whole.history_bytes
         self._whole = whole
         self._folder, self._opener, self._hard_links = whole._folder, whole._opener, whole._hard_links
+
+
+class OriginFiles(_Part):
+    """The files of the session that was forked, which its fork reads and never writes."""
+
+    def __init__(self, whole: Files) -> None:
+        super().__init__(whole, narrowed(whole.area, write=()))
+
+    def check_write(self, path: str) -> None:
+        """Raise FileError."""
+        raise FileError(f"{shown(relative(path))}: {_OF_ORIGIN}", "denied")
+
+    def fileno(self) -> int:
+        """Raise FileError: a program that starts in the folder could write there."""
+        raise FileError(f"no program starts in this folder: {_OF_ORIGIN}", "denied")
 
 
 def _opened(root: str | Path) -> int:

@@ -19,6 +19,7 @@ from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.forks.fork_files import files_for_fork
 from callboard.runtime.forks.starting import Forking, PastFork, hold_open, play_back
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.log.session_rows import first_title
@@ -108,14 +109,16 @@ class ForkStarter(ABC):
         refuse_missing_programs(session_id, shared.events, found.models)
         deps = self._objects(session_id, labels_of(shared.opened), wish.given)
         scope.deps = deps.now
-        bound = await self._bound(name, shared, found.unpriced)
-        now = replace(deps.added_to(found.opened), scopes=bound.scopes)
-        resumed = continuation(shared, now, has_limits=wish.limits is not None)
-        assert isinstance(resumed, Resumed)  # a fork shares at least the first event
-        digest = rows[planned.base - 1].digest.hex()
-        about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
-        first = Forked(session_id, planned.base, digest, resumed, *about)
-        return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
+        async with files_for_fork(deps, wish, session_id, events, planned.base, shared.files):
+            bound = await self._bound(name, shared, found.unpriced)
+            now = replace(deps.added_to(found.opened), scopes=bound.scopes)
+            resumed = continuation(shared, now, has_limits=wish.limits is not None)
+            assert isinstance(resumed, Resumed)  # a fork shares at least the first event
+            digest = rows[planned.base - 1].digest.hex()
+            about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
+            has_copy = wish.files_to is not None
+            first = Forked(session_id, planned.base, digest, resumed, *about, has_copy, wish.skip_lost)
+            return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
 
     async def _begin_fork(
         self,
@@ -129,7 +132,7 @@ class ForkStarter(ABC):
         bound: Bound,
     ) -> Session:
         """Make a fork in the log, and let its recorded answers run."""
-        playback = Playback(planned.recorded, first.effects)
+        playback = Playback(planned.recorded, first.effects, (first.has_copy, first.skips_lost))
         playback.note(shared.events)
         answered = frozenset(planned.recorded.open_at_base)
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)

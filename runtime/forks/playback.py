@@ -14,8 +14,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
+from callboard.actors.protocol.errors import CorruptLog, FileError
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.port_messages import TimerFired
+from callboard.actors.protocol.port_messages import TimerFired, ToolReturned
+from callboard.actors.session.file_history import finals_of
 from callboard.actors.session.playback import (
     Asked,
     Fire,
@@ -31,6 +33,7 @@ from callboard.actors.session.playback import (
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.recorded_answers import Reusable
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.files.copying import FolderCopy
 from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
@@ -87,8 +90,9 @@ class Questions(Protocol):
 class LivePlayback(TimerPort):
     """The playback of one fork, between its board and its ports.
 
-    ports: the real ports, by address. post_input: posts an input of the client. is_asked: returns True until
-    an outcome is given. questions: about tools with an effect.
+    copy: of the files, in which the fork works; None for none. ports: the real ports, by address.
+    post_input: posts an input of the client. is_asked: returns True until an outcome is given. questions:
+    about tools with an effect.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class LivePlayback(TimerPort):
         questions: Questions,
     ) -> None:
         self.plan = plan
+        self.copy: FolderCopy | None = None
         self._board = board
         self._clock = clock
         self._post_input = post_input
@@ -242,13 +247,28 @@ class LivePlayback(TimerPort):
                 self._miss(request)
             case Give(request, answer, at):
                 self._clock.move_to(at)
-                self._board.answer(request, answer)
+                if self._put(request, answer):
+                    self._board.answer(request, answer)
             case Fire(timer, request, at):
                 self._clock.move_to(at)
                 self._board.submit(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
             case Repost(given):
                 self._clock.move_to(given.at)
                 self._post_input(given)
+
+    def _put(self, request: Event, answer: Post) -> bool:
+        """Put the files of a recorded result into the copy. Return False if that fails, and no one has it."""
+        body = answer.body
+        if self.copy is None or not isinstance(body, ToolReturned) or not body.files:
+            return True
+        try:
+            # Here and not on a thread: answers are given in their order, and a crash puts the files again.
+            self.copy.put(finals_of(body).values())
+        except (FileError, CorruptLog) as error:
+            self.plan.refuse(request, str(error))
+            self._miss(request)
+            return False
+        return True
 
     def _wait(self) -> None:
         """Let the clock run to the next timer or input, unless a port or a program ends the wait."""

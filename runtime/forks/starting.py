@@ -8,6 +8,7 @@ A fork whose process has ended: the next one goes on with its recorded answers, 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
@@ -21,7 +22,9 @@ from callboard.actors.session.checkpoints import checkpoint_named
 from callboard.actors.session.fork_plan import Place, planned_again
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
+from callboard.runtime.files.copying import FolderCopy
 from callboard.runtime.forks.playback import LivePlayback, Questions, ReusingPort, VirtualClock
+from callboard.runtime.log.file_contents import Contents
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
@@ -44,6 +47,8 @@ class Forking(NamedTuple):
     deps: object = None
     files: FilesChoice = None
     memory: MemoryChoice = None
+    files_to: Path | None = None
+    skip_lost: bool = False
 
     @property
     def given(self) -> Given:
@@ -68,7 +73,10 @@ def play_back(
     session: Session, board: Board, at: int, playback: Playback, questions: Questions
 ) -> LivePlayback:
     """Put the recorded answers before the ports of a fork. at: the time of its last event."""
-    live = LivePlayback(board, playback, VirtualClock(at), session._repost, session._runs_ask, questions)
+    clock, files = VirtualClock(at), board.deps.files
+    live = LivePlayback(board, playback, clock, session._repost, session._runs_ask, questions)
+    if files is not None and playback.has_copy:
+        live.copy = FolderCopy(files, Contents(playback.recorded.contents))
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
     session._expect(playback.asks_left)
@@ -109,7 +117,8 @@ async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None
     origin = recorded.events[: forked.at]
     with suppress(SessionNotFound):  # it was deleted, apart from the events that the fork shares
         origin = (await read_session(log, forked.origin)).events
-    playback = Playback(planned_again(origin, forked), forked.effects)
+    copy = (forked.has_copy, forked.skips_lost)
+    playback = Playback(planned_again(origin, forked), forked.effects, copy)
     playback.note(recorded.events)
     playback.note_own(recorded.events[found.seq :])
     if recorded.is_closed:

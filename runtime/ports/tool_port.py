@@ -127,11 +127,7 @@ class ToolPort:
         self._on_progress = on_progress
         self._fresh = Freshness()
         self._tasks = Tasks(self._lost)
-        files = board.deps.files
         self._versions: SessionVersions | None = None
-        if files is not None and files.area.history:
-            redactor = board.secrets.redactor
-            self._versions = SessionVersions(files, board.core.gate.history, redactor, files.history_bytes)
 
     def start(self, request: Event) -> None:
         """Run the tool, or answer at once if its arguments do not fit."""
@@ -175,7 +171,7 @@ class ToolPort:
             self._answer(request, result)
         else:
             versions = None
-            if self._versions is not None and spec is not None and "shell" in spec.capabilities:
+            if self._keeps_versions() and spec is not None and "shell" in spec.capabilities:
                 versions = ctx.get().versions  # it makes the context, which such a tool need not take
             self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx, versions), result)
 
@@ -248,8 +244,22 @@ class ToolPort:
             labels=call.labels,
             tool_labels=spec.labels if spec is not None else (),
             file_labels=gate.files,
-            versions=None if self._versions is None else self._versions.call(),
+            versions=self._call_versions(),
         )
+
+    def _keeps_versions(self) -> bool:
+        files = self._board.deps.files
+        return files is not None and files.area.history
+
+    def _call_versions(self) -> CallVersions | None:
+        """Return the versions of files of a new call; None for files without a history."""
+        files, history = self._board.deps.files, self._board.core.gate.history
+        if files is None or not files.area.history:
+            return None
+        if self._versions is None or self._versions.history is not history:  # a resume has made its own
+            redactor = self._board.secrets.redactor
+            self._versions = SessionVersions(files, history, redactor, files.history_bytes)
+        return self._versions.call()
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
         """Return the input to ask for again: its secret values went with the process that had them."""

@@ -11,7 +11,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.actors.session.file_history import FileHistory, bases_of, lost, why_unfit
+from callboard.actors.session.file_history import FileHistory, bases_of, why_unfit
 
 _NONE = FileVersion("a", is_found=True)
 
@@ -57,7 +57,6 @@ def test_only_versions_with_bytes_can_be_the_base_of_others() -> None:
     )
     assert found.steps == {"1": 3}
     assert found.stored_bytes == 2
-    assert [one.path for one in lost(found.as_of(9))] == ["b"]
 
 
 def test_gaps_are_named_up_to_an_event() -> None:
@@ -108,8 +107,16 @@ def test_a_recorded_result_fits_a_copy_that_has_what_its_call_found() -> None:
     start = origin.as_of(0)
     assert why_unfit(body, bases, start, origin) == ""
     assert "a has other bytes" in why_unfit(body, bases, start, FileHistory())
+    assert why_unfit(body, bases, origin.as_of(3), FileHistory()) == ""
     other = history(answer(4, _NONE, FileVersion("a", "9", 1)))
     assert "a has other bytes" in why_unfit(body, bases, start, other)
+
+
+def test_a_change_by_others_before_a_call_comes_with_its_result() -> None:
+    origin = history(answer(3, _NONE, FileVersion("a", "1", 1)))
+    body = answer(5, FileVersion("a", "7", 1, is_found=True), FileVersion("a", "2", 1)).body
+    assert isinstance(body, ToolReturned)
+    assert why_unfit(body, bases_of(body, origin), origin.as_of(3), FileHistory()) == ""
 
 
 def test_a_result_without_its_bytes_fits_no_copy_unless_told() -> None:
@@ -117,5 +124,4 @@ def test_a_result_without_its_bytes_fits_no_copy_unless_told() -> None:
     assert isinstance(body, ToolReturned)
     now = FileHistory()
     assert "does not have the bytes of a (secret)" in why_unfit(body, bases_of(body, now), {}, now)
-    now.skips_lost = True
-    assert why_unfit(body, bases_of(body, now), {}, now) == ""
+    assert why_unfit(body, bases_of(body, now), {}, now, skips_lost=True) == ""
