@@ -216,7 +216,7 @@ class CallVersions:
         if after.scan.is_cut:
             self.failed(f"the folder has more than {ENTRIES_MAX:,} entries, and the rest was not compared")
         if others := others_changed(before.scan, after.scan):
-            self.failed(f"{others:,} links, devices or names that are not UTF-8 changed")
+            self.failed(f"links, devices or files with names that are not UTF-8 changed: {others:,}")
 
     def _is_known(self, path: str, now: Found) -> bool:
         """Return True if a call has noted this version of the file."""
