@@ -117,7 +117,7 @@ def put(folder: Files, version: FileVersion, data: bytes | None) -> None:
 
 
 def _remove(folder: Files, path: str) -> None:
-    """Remove a file, and the folders above it that are empty then."""
+    """Remove a file. The folders above it stay."""
     above, _, name = path.rpartition("/")
     try:
         parent = folder._opener(folder._folder, above or ".", FOLDER)
