@@ -8,12 +8,15 @@ Rules
     compared. A gap says in words what the history does not know.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_versions import FileVersion
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
 
 INTERRUPTED: Final = "the call was interrupted, and the files that it changed are not known"
@@ -120,6 +123,37 @@ def is_told(body: ToolReturned, *, is_kept: bool) -> bool:
 def finals_of(body: ToolReturned) -> dict[str, FileVersion]:
     """Return the version that each file has after an answer, of those that it names."""
     return {version.path: version for version in body.files if not version.is_late}
+
+
+class _Name(msgspec.Struct, frozen=True, gc=False):
+    """The name of a version in `ToolReturned.contents`, and of the one from which it is a difference."""
+
+    digest: str
+    base: str = ""
+
+
+_name: Final = msgspec.json.Decoder(_Name).decode
+
+
+def digest_in(content: Json) -> str:
+    """Return the digest of the version that a content has."""
+    return _name(content).digest
+
+
+def contents_for(
+    files: Iterable[FileVersion], contents: Mapping[str, Json], known: Container[str]
+) -> tuple[Json, ...]:
+    """Return the contents that a log needs for some versions, with those of their bases.
+
+    contents: by digest. known: the digests whose bytes the log has.
+    """
+    found: dict[str, Json] = {}
+    for version in files:
+        digest = "" if version.left_out else version.digest
+        while digest not in known and digest not in found and digest in contents:
+            found[digest] = contents[digest]
+            digest = _name(contents[digest]).base
+    return tuple(found.values())
 
 
 def bases_of(body: ToolReturned, history: FileHistory) -> dict[str, FileState]:

@@ -34,6 +34,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
@@ -43,7 +45,7 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.file_history import why_unfit
+from callboard.actors.session.file_history import contents_for, why_unfit
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
@@ -370,15 +372,32 @@ class Playback:
         return tuple(things)
 
     def _thing(self, held: _Held, gate: PortGate) -> Thing:
-        body, why = held.found.body, ""
         # Not when it is looked up: an answer that waits before it may write the same files.
+        if why := self.misfit(held.found, gate):
+            self.refuse(held.request, why)
+            return Missed(held.request)
+        thing = _thing(held, gate)
+        return (
+            thing._replace(answer=self.with_contents(thing.answer, gate))
+            if isinstance(thing, Give)
+            else thing
+        )
+
+    def misfit(self, found: Reusable, gate: PortGate) -> str:
+        """Return why the files of a recorded result do not fit the copy of this fork; empty if they do."""
+        body = found.body
         if self.has_copy and isinstance(body, ToolReturned) and body.files:
             start, now = self.recorded.files, gate.history
-            why = why_unfit(body, held.found.bases, start, now, skips_lost=self._skips_lost)
-        if not why:
-            return _thing(held, gate)
-        self.refuse(held.request, why)
-        return Missed(held.request)
+            return why_unfit(body, found.bases, start, now, skips_lost=self._skips_lost)
+        return ""
+
+    def with_contents(self, answer: Post, gate: PortGate) -> Post:
+        """Return a recorded answer with the bytes of its files that the log of the fork lacks."""
+        body = answer.body
+        if not isinstance(body, ToolReturned) or not body.files:
+            return answer
+        contents = contents_for(body.files, self.recorded.contents, gate.history.steps)
+        return Post(answer.recipient, replace(body, contents=contents))
 
     def _has_passed(self, at: int) -> bool:
         return any(one.recorded is None and one.due <= at for one in self._timers.values())

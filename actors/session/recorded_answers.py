@@ -51,7 +51,14 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
-from callboard.actors.session.file_history import FileHistory, FileState, Recorded, bases_of, is_told
+from callboard.actors.session.file_history import (
+    FileHistory,
+    FileState,
+    Recorded,
+    bases_of,
+    digest_in,
+    is_told,
+)
 from callboard.actors.session.permissions import Permission, Permissions
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
@@ -104,7 +111,7 @@ class RecordedAnswers:
     answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
     inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
     fired: the firings of timers, by timer. files: those that the whole history knows, as of the base.
-    contents: the bytes of their versions.
+    contents: the bytes of their versions, by digest.
     """
 
     def __init__(self, events: Sequence[Event], base: int, changes: Mapping[int, Json] = NO_CHANGES) -> None:
@@ -133,7 +140,7 @@ class RecordedAnswers:
         self._results: defaultdict[Key, set[int]] = defaultdict(set)  # the seqs of the unused ones, by call
         self._once: dict[int, tuple[Key, Key]] = {}  # the keys of each result of an effect, and of its call
         self._history = FileHistory()
-        self.contents: list[Json] = []
+        self.contents: dict[str, Json] = {}
         for event in events:
             self._take(event)
         self.files: Mapping[str, Recorded] = self._history.as_of(base)
@@ -145,7 +152,8 @@ class RecordedAnswers:
             self._answer(event)
             if isinstance(event.body, ToolReturned) and is_told(event.body, is_kept=False):
                 self._history.take(event)
-                self.contents += event.body.contents
+                for content in event.body.contents:
+                    self.contents.setdefault(digest_in(content), content)
         elif isinstance(event.body, TimerFired) and event.seq > self._base:
             self.fired[event.body.timer].append(event)
         key = self._keys.take(event)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
-from callboard.actors.protocol.errors import CorruptLog, FileError
+from callboard.actors.protocol.errors import CorruptLog, FileError, MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import TimerFired, ToolReturned
 from callboard.actors.session.file_history import finals_of
@@ -31,7 +31,7 @@ from callboard.actors.session.playback import (
     Work,
 )
 from callboard.actors.session.port_actions import Start
-from callboard.actors.session.recorded_answers import Reusable
+from callboard.actors.session.recorded_answers import Reusable, answer_to
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.files.copying import FolderCopy
 from callboard.runtime.scheduling.run_queue import run_queue_of
@@ -75,12 +75,12 @@ class Questions(Protocol):
         self,
         request: Event,
         same: Reusable | None,
-        choose: Callable[[Reusable], bool],
+        choose: Callable[[Reusable], Post | None],
         run: Callable[[], None],
     ) -> None:
         """Ask about a call. same: a recorded result that may be given instead. run: lets the tool run.
 
-        choose: takes the result for this call; it returns False if another call has it by now.
+        choose: takes the result for this call and returns its answer; None if another call has it by now.
         """
 
     def withdraw(self, request: Event) -> bool:
@@ -154,8 +154,19 @@ class LivePlayback(TimerPort):
             self._board.answer(request, found.answer)
         elif isinstance(found, Asked):
             self._working.add(request.seq)
-            self._questions.ask(request, found.same, self.plan.choose, partial(self._run, run))
+            self._questions.ask(request, found.same, partial(self._choose, request), partial(self._run, run))
         return isinstance(found, Work)
+
+    def _choose(self, request: Event, same: Reusable) -> Post | None:
+        """Take a result that a person chose for a call. Return its answer; None if another call has it."""
+        if why := self.plan.misfit(same, self._board.gate):
+            raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
+        if not self.plan.choose(same):
+            return None
+        answer = self.plan.with_contents(answer_to(request, same, request.sender), self._board.gate)
+        if why := self._put(answer):
+            raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
+        return answer
 
     def _run(self, run: Callable[[], None]) -> None:
         """Run a tool with an effect after a person's yes."""
@@ -247,7 +258,10 @@ class LivePlayback(TimerPort):
                 self._miss(request)
             case Give(request, answer, at):
                 self._clock.move_to(at)
-                if self._put(request, answer):
+                if why := self._put(answer):
+                    self.plan.refuse(request, why)
+                    self._miss(request)
+                else:
                     self._board.answer(request, answer)
             case Fire(timer, request, at):
                 self._clock.move_to(at)
@@ -256,19 +270,17 @@ class LivePlayback(TimerPort):
                 self._clock.move_to(given.at)
                 self._post_input(given)
 
-    def _put(self, request: Event, answer: Post) -> bool:
-        """Put the files of a recorded result into the copy. Return False if that fails, and no one has it."""
+    def _put(self, answer: Post) -> str:
+        """Put the files of a recorded result into the copy. Return why that fails; empty if it does not."""
         body = answer.body
         if self.copy is None or not isinstance(body, ToolReturned) or not body.files:
-            return True
+            return ""
         try:
             # Here and not on a thread: answers are given in their order, and a crash puts the files again.
             self.copy.put(finals_of(body).values())
         except (FileError, CorruptLog) as error:
-            self.plan.refuse(request, str(error))
-            self._miss(request)
-            return False
-        return True
+            return str(error)
+        return ""
 
     def _wait(self) -> None:
         """Let the clock run to the next timer or input, unless a port or a program ends the wait."""

@@ -76,7 +76,7 @@ def play_back(
     clock, files = VirtualClock(at), board.deps.files
     live = LivePlayback(board, playback, clock, session._repost, session._runs_ask, questions)
     if files is not None and playback.has_copy:
-        live.copy = FolderCopy(files, Contents(playback.recorded.contents))
+        live.copy = FolderCopy(files, Contents(playback.recorded.contents.values()))
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
     session._expect(playback.asks_left)

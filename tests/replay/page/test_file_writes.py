@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from callboard.actors.protocol.addresses import HOST, TOOLS
 from callboard.actors.protocol.events import Event
@@ -24,7 +25,7 @@ def test_each_answer_has_the_differences_of_its_files(tmp_path: Path) -> None:
         told.run(),
     ]
     lines = [list(writes.take(Event(seq, 0, TOOLS, HOST, 0, body))) for seq, body in enumerate(bodies, 1)]
-    found = [json.loads(line[0][1:]) if line else None for line in lines]
+    found: list[Any] = [json.loads(line[0][1:]) if line else None for line in lines]
     assert found[0] == [1, [["a", "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2"]]]
     assert found[1][1][0][1].endswith("-2\n+3")
     assert found[2][1][0][1].endswith("+++ /dev/null\n@@ -1 +0,0 @@\n-3")

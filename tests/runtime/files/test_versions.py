@@ -185,8 +185,8 @@ def test_whatever_calls_programs_and_others_do_the_history_is_that_of_the_folder
     """Three calls at a time write, run programs, answer or are lost with their process."""
     with tempfile.TemporaryDirectory() as place:
         told = Told(Path(place, "root"))
-        for path, data in start.items():
-            change(told.root / path, data)
+        for path, content in start.items():
+            change(told.root / path, content)
         calls: dict[int, tuple[CallVersions, bool]] = {}
         for kind, number, path, data in steps:
             call, has_begun = calls.get(number) or (told.call(), False)
