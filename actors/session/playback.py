@@ -377,11 +377,9 @@ class Playback:
             self.refuse(held.request, why)
             return Missed(held.request)
         thing = _thing(held, gate)
-        return (
-            thing._replace(answer=self.with_contents(thing.answer, gate))
-            if isinstance(thing, Give)
-            else thing
-        )
+        if not isinstance(thing, Give):
+            return thing
+        return thing._replace(answer=self.with_contents(thing.answer, gate))
 
     def misfit(self, found: Reusable, gate: PortGate) -> str:
         """Return why the files of a recorded result do not fit the copy of this fork; empty if they do."""

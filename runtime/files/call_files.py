@@ -87,6 +87,8 @@ class CallFiles(Files):
     def check_write(self, path: str) -> None:
         """Raise FileError unless the session and the rights of the agent let the file be written."""
         name = relative(path)
+        if self._whole.is_of_origin:  # nothing is covered there, and the rights say more
+            self._refuse(self._access.refusal("write", name))
         if name == "." or not covers(self._whole.area.write, name):
             self._whole.check_write(name)
         self._refuse(self._access.refusal("write", name))

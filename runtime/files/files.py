@@ -4,7 +4,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from callboard.actors.protocol.errors import FileError, MisuseError
 from callboard.actors.protocol.file_area import ALL, FileArea, covers, leads_to, narrowed, prefixes_of
@@ -85,6 +85,8 @@ class Files:
         self._opener: Opener = best_opener(self._folder)
         self.root = Path(root).absolute()
         weakref.finalize(self, os.close, self._folder)
+
+    is_of_origin: ClassVar[bool] = False
 
     @property
     def area(self) -> FileArea:
@@ -194,6 +196,8 @@ class _Part(Files):
 
 class OriginFiles(_Part):
     """The files of the session that was forked, which its fork reads and never writes."""
+
+    is_of_origin = True
 
     def __init__(self, whole: Files) -> None:
         super().__init__(whole, narrowed(whole.area, write=()))

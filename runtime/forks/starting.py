@@ -73,10 +73,9 @@ def play_back(
     session: Session, board: Board, at: int, playback: Playback, questions: Questions
 ) -> LivePlayback:
     """Put the recorded answers before the ports of a fork. at: the time of its last event."""
-    clock, files = VirtualClock(at), board.deps.files
-    live = LivePlayback(board, playback, clock, session._repost, session._runs_ask, questions)
-    if files is not None and playback.has_copy:
-        live.copy = FolderCopy(files, Contents(playback.recorded.contents.values()))
+    live = LivePlayback(board, playback, VirtualClock(at), session._repost, session._runs_ask, questions)
+    if playback.has_copy and board.deps.files is not None:
+        live.copy = FolderCopy(board.deps.files, Contents(playback.recorded.contents.values()))
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
     session._expect(playback.asks_left)
