@@ -65,7 +65,8 @@ class FileHistory:
     def take(self, event: Event) -> None:
         """Take in the answer to a tool call."""
         body = event.body
-        assert isinstance(body, ToolReturned)
+        if not isinstance(body, ToolReturned):
+            return
         for version in body.files:
             self.versions.setdefault(version.path, []).append(Recorded(event.seq, version))
             if version.digest and not version.left_out:
@@ -108,16 +109,10 @@ def history_of(events: Iterable[Event]) -> FileHistory:
     for event in events:
         body = event.body
         if isinstance(body, ToolReturned):
-            if is_told(body, is_kept=found.is_kept):
-                found.take(event)
+            found.take(event)
         elif isinstance(body, SessionOpened) or resumed_in(body) is not None:
             found.declare(event)
     return found
-
-
-def is_told(body: ToolReturned, *, is_kept: bool) -> bool:
-    """Return True for an answer that says something about files. is_kept: as of the history so far."""
-    return bool(body.files or body.files_gap or (is_kept and body.status == "interrupted"))
 
 
 def finals_of(body: ToolReturned) -> dict[str, FileVersion]:

@@ -26,26 +26,22 @@ Rules
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
-  - In a fork with a copy of the files, the result of a tool that wrote files is given only if they are there
-    as the recorded call found them, and if the log has their bytes. Else it counts as none.
 """
 
 import heapq
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec.structs import replace
-
 from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
-from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.file_history import contents_for, why_unfit
+from callboard.actors.session.copied_files import NO_COPY, CopiedFiles, CopyChoice
+from callboard.actors.session.not_run import not_run
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
@@ -53,8 +49,6 @@ from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable,
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
-_NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded result for the call."
-_UNFIT: Final = "Not run: {tool} has an effect, and its recorded result does not fit: {why}."
 _UNRUN: Final = frozenset({"cancelled", "needs_effect"})
 
 
@@ -138,18 +132,14 @@ class Playback:
     """The recorded answers, timers and inputs of one fork.
 
     held: the recorded answers that wait for their turn. inputs: those of the client that are left, the next
-    one last. is_after_effect: a tool with an effect has run. has_copy: as in `Forked`.
+    one last. is_after_effect: a tool with an effect has run. files: of the fork.
     """
 
     def __init__(
-        self,
-        recorded: RecordedAnswers,
-        effects: Effects = "recorded",
-        copy: tuple[bool, bool] = (False, False),
+        self, recorded: RecordedAnswers, effects: Effects = "recorded", copy: CopyChoice = NO_COPY
     ) -> None:
-        """Begin with all recorded answers. copy: `has_copy` and `skips_lost` of `Forked`."""
         self.recorded = recorded
-        self.has_copy, self._skips_lost = copy
+        self.files = CopiedFiles(recorded.files, recorded.base, copy)
         self.effects = effects
         self.is_after_effect = False
         self.held: list[_Held] = []
@@ -158,7 +148,6 @@ class Playback:
         self._reader = RequestKeys()
         self._rights: dict[str, Layers] = {}
         self._timers: dict[int, _Timer] = {}
-        self._unfit: dict[int, str] = {}  # why the recorded result of a call does not fit
 
     # --- events -------------------------------------------------------------------
 
@@ -220,7 +209,7 @@ class Playback:
     def _of_effect(self, request: Event, same: Reusable | None) -> "Refused | Asked | Work":
         match self.effects:
             case "recorded":
-                return Refused(not_run(request, same, self._unfit.pop(request.seq, "")))
+                return Refused(not_run(request, same, self.files.why_refused(request)))
             case "ask":
                 return Asked(same)
             case "live":
@@ -253,10 +242,6 @@ class Playback:
         if not isinstance(given, ApprovalGiven) or not given.goes_on:
             return True
         return self.recorded.has_result(request, given, self._reader)
-
-    def refuse(self, request: Event, why: str) -> None:
-        """Note why the recorded result of a call cannot be given."""
-        self._unfit[request.seq] = why
 
     def hold(self, request: Event, found: Reusable) -> None:
         """Keep a recorded answer until its turn."""
@@ -372,30 +357,12 @@ class Playback:
         return tuple(things)
 
     def _thing(self, held: _Held, gate: PortGate) -> Thing:
-        # Not when it is looked up: an answer that waits before it may write the same files.
-        if why := self.misfit(held.found, gate):
-            self.refuse(held.request, why)
-            return Missed(held.request)
         thing = _thing(held, gate)
         if not isinstance(thing, Give):
             return thing
-        return thing._replace(answer=self.with_contents(thing.answer, gate))
-
-    def misfit(self, found: Reusable, gate: PortGate) -> str:
-        """Return why the files of a recorded result do not fit the copy of this fork; empty if they do."""
-        body = found.body
-        if self.has_copy and isinstance(body, ToolReturned) and body.files:
-            start, now = self.recorded.files, gate.history
-            return why_unfit(body, found.bases, start, now, skips_lost=self._skips_lost)
-        return ""
-
-    def with_contents(self, answer: Post, gate: PortGate) -> Post:
-        """Return a recorded answer with the bytes of its files that the log of the fork lacks."""
-        body = answer.body
-        if not isinstance(body, ToolReturned) or not body.files:
-            return answer
-        contents = contents_for(body.files, self.recorded.contents, gate.history.steps)
-        return Post(answer.recipient, replace(body, contents=contents))
+        # Not when it is looked up: an answer that waits before it may write the same files.
+        answer = self.files.fitted(held.request, thing.answer, held.found.bases, gate.history)
+        return Missed(held.request) if answer is None else thing._replace(answer=answer)
 
     def _has_passed(self, at: int) -> bool:
         return any(one.recorded is None and one.due <= at for one in self._timers.values())
@@ -431,17 +398,3 @@ def _thing(held: _Held, gate: PortGate) -> Thing:
             return Missed(request)
         answer = permission or gate.cancelled(request)
     return Give(request, answer, found.at)
-
-
-def not_run(request: Event, same: Reusable | None = None, unfit: str = "") -> Post:
-    """Return the answer to a call that this fork does not run. same: a result of the same call.
-
-    unfit: why its recorded result is not given.
-    """
-    call = request.body
-    assert isinstance(call, CallTool)
-    output = text_json((_UNFIT if unfit else _NOT_RUN).format(tool=call.tool, why=unfit))
-    returned = ToolReturned(
-        turn=call.turn, call=call.call, status="needs_effect", output=output, same=same.seq if same else 0
-    )
-    return Post(request.sender, returned)

@@ -10,15 +10,17 @@ Rules
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.errors import CorruptLog, FileError, MisuseError
 from callboard.actors.protocol.file_area import ALL, FileArea
-from callboard.actors.protocol.file_versions import FileVersion
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.session.file_history import finals_of
 from callboard.runtime.files.files import HISTORY_BYTES, Files
 from callboard.runtime.files.folder_scan import open_here
 from callboard.runtime.files.restoring import check_names, lost_versions, put
@@ -161,9 +163,16 @@ class FolderCopy:
         self._files = Files(files.root, write=ALL)
         self._contents = contents
 
-    def put(self, versions: Iterable[FileVersion]) -> None:
-        """Put versions into the copy. Raises FileError, CorruptLog."""
-        for version in versions:
-            if not version.left_out:
-                data = self._contents.read(version.digest) if version.is_there else None
-                put(self._files, version, data)
+    def put_result(self, body: AnyMessage) -> str:
+        """Put the files of a recorded result into the copy. Return why that fails; empty if it does not."""
+        # Not on a thread: answers are given in their order, and after a crash the files are put again.
+        if not isinstance(body, ToolReturned) or not body.files:
+            return ""
+        try:
+            for version in finals_of(body).values():
+                if not version.left_out:
+                    data = self._contents.read(version.digest) if version.is_there else None
+                    put(self._files, version, data)
+        except (FileError, CorruptLog) as error:
+            return str(error)
+        return ""

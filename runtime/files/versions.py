@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.session.file_history import FileHistory, FileState
 from callboard.runtime.files.files import Files
 from callboard.runtime.files.folder_scan import ENTRIES_MAX, Folder, Found, Seen, is_text, others_changed
@@ -206,7 +207,7 @@ class CallVersions:
         for path, was, now in session.folder.changes(before, after):
             if self._is_known(path, now):
                 continue
-            files, left = files - 1, left - now.size
+            files, left = files - 1, left - len(now.data or b"")
             if files < 0 or left < 0:
                 passed += 1
             else:
@@ -229,6 +230,13 @@ class CallVersions:
             self._gaps.append(why)
 
     # --- the answer ---------------------------------------------------------------
+
+    def added_to(self, returned: ToolReturned) -> ToolReturned:
+        """Return the answer to the call with its versions."""
+        files, contents, gap = self.told()
+        if not files and not gap:
+            return returned
+        return replace(returned, files=files, contents=contents, files_gap=gap)
 
     def told(self) -> Told:
         """Return what the answer says about files. Call it once, when the answer is posted."""
@@ -258,6 +266,26 @@ class CallVersions:
             and change.wrote is not None
             and change.wrote.version.state == known.state
         )
+
+
+class LateVersions:
+    """The versions of a session, made for its first call."""
+
+    def __init__(self) -> None:
+        self._made: SessionVersions | None = None
+
+    def call(self, files: Files | None, history: FileHistory, redactor: Redactor) -> CallVersions | None:
+        """Return the versions of a new call; None for files without a history."""
+        if files is None or not keeps_versions(files):
+            return None
+        if self._made is None or self._made.history is not history:  # a resume has made its own
+            self._made = SessionVersions(files, history, redactor, files.history_bytes)
+        return self._made.call()
+
+
+def keeps_versions(files: Files | None) -> bool:
+    """Return True for files with a history."""
+    return files is not None and files.area.history
 
 
 def _text(data: bytes) -> str:

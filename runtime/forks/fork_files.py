@@ -45,6 +45,6 @@ async def files_for_fork(
 
 def protect_origin(deps: SessionDeps, past: PastFork | None = None) -> None:
     """Let a fork without a copy read the files of its origin, and not write them. past: of a recorded one."""
-    is_copy = past is not None and past.playback.has_copy
+    is_copy = past is not None and past.playback.files.has_copy
     if deps.files is not None and not is_copy and not isinstance(deps.files, OriginFiles):
         deps.files = OriginFiles(deps.files)

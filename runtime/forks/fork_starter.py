@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import MissingProgram
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, plan
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
@@ -132,7 +133,7 @@ class ForkStarter(ABC):
         bound: Bound,
     ) -> Session:
         """Make a fork in the log, and let its recorded answers run."""
-        playback = Playback(planned.recorded, first.effects, (first.has_copy, first.skips_lost))
+        playback = Playback(planned.recorded, first.effects, CopyChoice(first.has_copy, first.skips_lost))
         playback.note(shared.events)
         answered = frozenset(planned.recorded.open_at_base)
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)

@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
-from callboard.actors.protocol.errors import CorruptLog, FileError, MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.port_messages import TimerFired, ToolReturned
-from callboard.actors.session.file_history import finals_of
+from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.playback import (
     Asked,
     Fire,
@@ -159,12 +158,13 @@ class LivePlayback(TimerPort):
 
     def _choose(self, request: Event, same: Reusable) -> Post | None:
         """Take a result that a person chose for a call. Return its answer; None if another call has it."""
-        if why := self.plan.misfit(same, self._board.gate):
+        files, history = self.plan.files, self._board.gate.history
+        if why := files.misfit(same.body, same.bases, history):
             raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
         if not self.plan.choose(same):
             return None
-        answer = self.plan.with_contents(answer_to(request, same, request.sender), self._board.gate)
-        if why := self._put(answer):
+        answer = files.with_contents(answer_to(request, same, request.sender), history)
+        if self.copy is not None and (why := self.copy.put_result(answer.body)):
             raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
         return answer
 
@@ -258,8 +258,8 @@ class LivePlayback(TimerPort):
                 self._miss(request)
             case Give(request, answer, at):
                 self._clock.move_to(at)
-                if why := self._put(answer):
-                    self.plan.refuse(request, why)
+                if self.copy is not None and (why := self.copy.put_result(answer.body)):
+                    self.plan.files.refuse(request, why)
                     self._miss(request)
                 else:
                     self._board.answer(request, answer)
@@ -269,18 +269,6 @@ class LivePlayback(TimerPort):
             case Repost(given):
                 self._clock.move_to(given.at)
                 self._post_input(given)
-
-    def _put(self, answer: Post) -> str:
-        """Put the files of a recorded result into the copy. Return why that fails; empty if it does not."""
-        body = answer.body
-        if self.copy is None or not isinstance(body, ToolReturned) or not body.files:
-            return ""
-        try:
-            # Here and not on a thread: answers are given in their order, and a crash puts the files again.
-            self.copy.put(finals_of(body).values())
-        except (FileError, CorruptLog) as error:
-            return str(error)
-        return ""
 
     def _wait(self) -> None:
         """Let the clock run to the next timer or input, unless a port or a program ends the wait."""

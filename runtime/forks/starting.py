@@ -19,6 +19,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.checkpoints import checkpoint_named
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import Place, planned_again
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
@@ -74,8 +75,8 @@ def play_back(
 ) -> LivePlayback:
     """Put the recorded answers before the ports of a fork. at: the time of its last event."""
     live = LivePlayback(board, playback, VirtualClock(at), session._repost, session._runs_ask, questions)
-    if playback.has_copy and board.deps.files is not None:
-        live.copy = FolderCopy(board.deps.files, Contents(playback.recorded.contents.values()))
+    if playback.files.has_copy and board.deps.files is not None:
+        live.copy = FolderCopy(board.deps.files, Contents(playback.files.contents.values()))
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
     session._expect(playback.asks_left)
@@ -116,7 +117,7 @@ async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None
     origin = recorded.events[: forked.at]
     with suppress(SessionNotFound):  # it was deleted, apart from the events that the fork shares
         origin = (await read_session(log, forked.origin)).events
-    copy = (forked.has_copy, forked.skips_lost)
+    copy = CopyChoice(forked.has_copy, forked.skips_lost)
     playback = Playback(planned_again(origin, forked), forked.effects, copy)
     playback.note(recorded.events)
     playback.note_own(recorded.events[found.seq :])

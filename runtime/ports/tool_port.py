@@ -27,7 +27,7 @@ from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.cached_results import repeated
 from callboard.runtime.files.call_files import NO_FILES
 from callboard.runtime.files.comparing import compared
-from callboard.runtime.files.versions import CallVersions, SessionVersions
+from callboard.runtime.files.versions import CallVersions, LateVersions, keeps_versions
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
@@ -127,7 +127,7 @@ class ToolPort:
         self._on_progress = on_progress
         self._fresh = Freshness()
         self._tasks = Tasks(self._lost)
-        self._versions: SessionVersions | None = None
+        self._versions = LateVersions()
 
     def start(self, request: Event) -> None:
         """Run the tool, or answer at once if its arguments do not fit."""
@@ -171,7 +171,7 @@ class ToolPort:
             self._answer(request, result)
         else:
             versions = None
-            if self._keeps_versions() and spec is not None and "shell" in spec.capabilities:
+            if keeps_versions(self._board.deps.files) and spec is not None and "shell" in spec.capabilities:
                 versions = ctx.get().versions  # it makes the context, which such a tool need not take
             self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx, versions), result)
 
@@ -244,22 +244,8 @@ class ToolPort:
             labels=call.labels,
             tool_labels=spec.labels if spec is not None else (),
             file_labels=gate.files,
-            versions=self._call_versions(),
+            versions=self._versions.call(board.deps.files, gate.history, board.secrets.redactor),
         )
-
-    def _keeps_versions(self) -> bool:
-        files = self._board.deps.files
-        return files is not None and files.area.history
-
-    def _call_versions(self) -> CallVersions | None:
-        """Return the versions of files of a new call; None for files without a history."""
-        files, history = self._board.deps.files, self._board.core.gate.history
-        if files is None or not files.area.history:
-            return None
-        if self._versions is None or self._versions.history is not history:  # a resume has made its own
-            redactor = self._board.secrets.redactor
-            self._versions = SessionVersions(files, history, redactor, files.history_bytes)
-        return self._versions.call()
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
         """Return the input to ask for again: its secret values went with the process that had them."""
@@ -313,19 +299,11 @@ class ToolPort:
         if ctx is not None and ctx.is_used:
             returned = with_use(returned, ctx)
         if ctx is not None and ctx.versions is not None:
-            returned = with_versions(returned, ctx.versions)
+            returned = ctx.versions.added_to(returned)
         if outcome.telemetry is not None or call.cache is not None:
             told = completed(outcome.telemetry, self._board, request, self._version(request))
             returned = replace(returned, telemetry=told)
         self._board.answer(request, Post(request.sender, returned))
-
-
-def with_versions(returned: ToolReturned, versions: CallVersions) -> ToolReturned:
-    """Return an answer with the versions of the files that its call wrote and found."""
-    files, contents, gap = versions.told()
-    if not files and not gap:
-        return returned
-    return replace(returned, files=files, contents=contents, files_gap=gap)
 
 
 def with_use(returned: ToolReturned, ctx: ToolContext) -> ToolReturned:

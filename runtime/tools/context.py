@@ -74,8 +74,7 @@ class ToolContext(Generic[Deps]):
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
     memories: the long-term memory that `memory` reaches, None for none. profile: of the agent.
     rights: the permissions of the agent, one layer for each bundle. labels: of the agent at its call.
-    tool_labels: that the tool always states. file_labels: of the files of the session. versions: of the files
-        that the call writes, None for files without a history.
+    tool_labels: that the tool always states. file_labels, versions: of the files of the session.
     access: the uses of rights that the call makes, and the labels that it reads.
     given: the input of a person that an earlier round of the call asked for; None for none.
     tools_change: the change that the call makes, None for none. checkpoints: the names that it gives to its
@@ -127,8 +126,7 @@ class ToolContext(Generic[Deps]):
     ) -> None:
         self.access = Access(self.rights, self.labels, self.tool_labels)
         if isinstance(self.files, Files):
-            labels = file_labels or FileLabels()
-            self.files = CallFiles(self.files, self.access, labels, self.versions)
+            self.files = CallFiles(self.files, self.access, file_labels or FileLabels(), self.versions)
         self._secrets = secrets if isinstance(secrets, Secrets) else secrets_of(secrets)
         self._shared = shared if isinstance(shared, StateAccess) else access_of(shared)
         self._memories = memories

@@ -279,7 +279,7 @@ FILES: Final = (
     Mutant(
         "copy-forgotten",
         "A fork with a copy takes recorded results as one without.",
-        "session.playback",
+        "session.copied_files",
         "        if self.has_copy and isinstance(body, ToolReturned) and body.files:\n",
         "        if False and isinstance(body, ToolReturned) and body.files:\n",
     ),

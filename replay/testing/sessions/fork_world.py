@@ -35,6 +35,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, Place, plan, planned_again
 from callboard.actors.session.playback import (
     Asked,
@@ -81,9 +82,9 @@ class Fork:
     skips_lost: bool = False
 
     @property
-    def copy(self) -> tuple[bool, bool]:
-        """Return whether its tools work in a copy, and whether that may lack files."""
-        return self.has_copy, self.skips_lost
+    def copy(self) -> CopyChoice:
+        """Return the choice for its files."""
+        return CopyChoice(self.has_copy, self.skips_lost)
 
     @property
     def planned(self) -> ForkPlan:
@@ -159,7 +160,7 @@ class ForkWorld(SessionWorld):
         begin = next(event for event in log if isinstance(event.body, Forked))
         assert isinstance(begin.body, Forked)
         recorded = planned_again(self.fork.origin, begin.body)
-        copy = begin.body.has_copy, begin.body.skips_lost
+        copy = CopyChoice(begin.body.has_copy, begin.body.skips_lost)
         self.playback = playback = Playback(recorded, begin.body.effects, copy)
         playback.note(log)
         playback.note_own(log[begin.seq :])
@@ -271,13 +272,13 @@ class ForkWorld(SessionWorld):
     def _reuse(self, place: str) -> None:
         same = self._asked[place].same
         assert same is not None  # else it was not on offer
-        is_unfit = bool(self.playback.misfit(same, self.gate))
-        if is_unfit or not self.playback.choose(same):  # another call has it by now: the question stays
+        files, now = self.playback.files, self.gate.history
+        is_fit = not files.misfit(same.body, same.bases, now)
+        if not is_fit or not self.playback.choose(same):  # another call has it by now: the question stays
             self.offers.pop(f"{_REUSES}{place}")
             return
         request = self._withdraw_question(place).request
-        answer = answer_to(request, same, request.sender)
-        self.answer(request, self.playback.with_contents(answer, self.gate))
+        self.answer(request, files.with_contents(answer_to(request, same, request.sender), now))
 
     def look_ahead(self) -> None:
         """Do the next recorded thing, or offer it while ports work. Advance the clock without a move."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.file_area import FileArea
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.errors import MissingVersions, MisuseError
 from callboard.runtime.files.copying import FolderCopy, copied
 from callboard.runtime.secrets.redactor import Redactor
@@ -102,6 +103,10 @@ def test_a_copy_is_discarded_as_it_came(told: Told, tmp_path: Path) -> None:
 
 def test_recorded_versions_are_put_into_a_copy_wherever_tools_may_write(told: Told, tmp_path: Path) -> None:
     made = copied(told.files.narrowed(write=["nowhere"]), None, tmp_path / "copy", told.recorded(1))
-    newest = [one.version for one in told.recorded().files.values()]
-    FolderCopy(made.files, told.contents).put(newest)
+    newest = tuple(one.version for one in told.recorded().files.values())
+    place = FolderCopy(made.files, told.contents)
+    assert place.put_result(ToolReturned(1, 0, files=newest)) == ""
     assert folder(tmp_path / "copy")["a"] == b"2"
+    (tmp_path / "copy/a").unlink()
+    (tmp_path / "copy/a").mkdir()
+    assert "it is a folder" in place.put_result(ToolReturned(1, 0, files=newest))
