@@ -1,7 +1,4 @@
-"""Messages to and from the ports: model, tools, approvals, capacity, budgets, schema, context and clock.
-
-The eight ports answer requests: `actors/session/port_table.py`. messages.py has all other kinds.
-"""
+"""Messages to and from the eight ports. `port_table.py` has a row for each; other kinds are in messages.py."""
 
 from typing import Final, Literal, TypeAlias, final
 
@@ -109,18 +106,17 @@ class ToolStarted(Message, frozen=True):
 class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
-    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
-    traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
-    state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
-    tools: those that it sets, None for no change. asked: the input that it wants, of status `input_required`;
-    the call goes on with another `CallTool`, and `output` says so. reused: as in `ModelReplied`.
-    `needs_effect` means that a fork does not run this tool, which has an effect and no recorded result.
-    same: the seq of a recorded result of the same call in another turn, for a person to choose. checkpoints:
-    the names that it gave to this place of the log. labels: of this result, beside those of its tool.
-    after_origin: a `read` tool has run in a fork, in the world as it was then. cached_from: the answer that
-    this one repeats, as SESSION#SEQ. telemetry: figures for people. uses, files: of rights, and the versions
-    of files that it found and wrote, under any status. contents: the bytes that the log lacked
-    (`log/file_contents.py`). files_gap: changes that are not known, in words.
+    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: of a
+    tool that raised, for people. state_update: its updates of the shared state, in order, which count if the
+    status is `ok`. state_read: the keys of that state which it has read. tools: those that it sets, None for
+    no change. asked: the input that it wants, of status `input_required`; the call goes on with another
+    `CallTool`, and `output` says so. reused: as in `ModelReplied`. `needs_effect` means that a fork does not
+    run this tool, which has an effect and no recorded result. same: the seq of a recorded result of the same
+    call in another turn, for a person to choose. checkpoints: the names that it gave to this place of the
+    log. labels: of this result, beside those of its tool. after_origin: a `read` tool has run in a fork, in
+    the world as it was then. cached_from: the answer that this one repeats, as SESSION#SEQ. telemetry: for
+    people. uses, files: of rights, and the versions of files that it found and wrote, under any status.
+    contents: the bytes that the log lacked. files_gap: changes that are not known, in words.
     """
 
     turn: int
