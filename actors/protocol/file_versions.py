@@ -11,6 +11,7 @@ Rules
 from typing import Literal, TypeAlias
 
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.near_names import NamedFields
 
 LeftOut: TypeAlias = Literal["", "secret", "large", "full", "unread"]
 """The reason why the log has no bytes of a version; empty if it has them, or there are none.
@@ -20,7 +21,7 @@ at its limit. `unread`: nobody read them before they were gone.
 """
 
 
-class FileVersion(Value, frozen=True):
+class FileVersion(Value, frozen=True, metaclass=NamedFields):
     """A version of one file. path: from the root. digest: SHA-256 of its bytes in hex, empty for no file.
 
     left_out: the reason why the log does not have its bytes. `large` and `unread` ones have no digest.

@@ -1,4 +1,4 @@
-"""Messages to and from the eight ports. `port_table.py` has a row for each; other kinds are in messages.py."""
+"""Messages to and from the eight ports, in `port_table.py` a row for each kind; others are in messages.py."""
 
 from typing import Final, Literal, TypeAlias, final
 

@@ -21,7 +21,7 @@ from callboard.actors.protocol.errors import FileError
 from callboard.actors.protocol.file_versions import LeftOut
 from callboard.runtime.clock import file_time_ns
 from callboard.runtime.files.files import Files
-from callboard.runtime.files.opening import LISTED, PATH_ONLY, READ, joined
+from callboard.runtime.files.opening import FOLDER, LISTED, READ, joined
 from callboard.runtime.files.searching import SKIPPED
 from callboard.runtime.files.whole_files import is_unfinished, read_whole
 from callboard.runtime.log.file_contents import VERSION_BYTES_MAX
@@ -32,6 +32,7 @@ REMEMBERED_MAX: Final = 1_000_000
 """Bytes of a file that is remembered, for its version before a change."""
 REMEMBERED_ALL_MAX: Final = 64_000_000
 """Bytes of all files of a session that are remembered."""
+_DESCRIPTORS: Final = 1_024  # that a process has by default
 _SETTLED_NS: Final = 50_000_000  # clocks of file systems tick every 4 to 10 ms
 
 
@@ -89,7 +90,11 @@ def stamp_of(found: os.stat_result) -> Stamp:
 def open_here() -> frozenset[tuple[int, int]]:
     """Return device and number of each file that this process has open."""
     found = set()
-    for name in os.listdir("/dev/fd"):  # noqa: PTH208  # names of descriptors, not paths
+    try:
+        names = os.listdir("/dev/fd")  # noqa: PTH208  # names of descriptors, not paths
+    except OSError:  # a sandbox without devices
+        names = [str(number) for number in range(_DESCRIPTORS)]
+    for name in names:
         with contextlib.suppress(OSError):  # that of the list itself, or one closed meanwhile
             about = os.fstat(int(name))
             if stat.S_ISREG(about.st_mode):
@@ -170,15 +175,18 @@ def look(files: Files, path: str) -> Found:
 
 
 def may_open(files: Files, path: str) -> bool:
-    """Return False for a file that this process has open."""
+    """Return False for a file that this process has open. The file itself is not opened for that."""
+    above, _, name = path.rpartition("/")
     try:
-        file = files._opener(files._folder, path, PATH_ONLY)
+        folder = files._opener(files._folder, above or ".", FOLDER)
     except OSError:
         return True  # it is missing, or says why when it is opened
     try:
-        about = os.fstat(file)
+        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return True
     finally:
-        os.close(file)
+        os.close(folder)
     return (about.st_dev, about.st_ino) not in open_here()
 
 

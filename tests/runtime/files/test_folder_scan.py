@@ -48,6 +48,19 @@ def test_a_file_that_this_process_has_open_is_passed_over_and_never_opened(root:
     assert look(Files(root), "log.db") == Found(b"")
 
 
+def test_open_files_are_known_in_a_sandbox_without_devices(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (root / "a").open("rb"):
+        known = open_here()
+
+        def missing(path: str) -> list[str]:
+            raise FileNotFoundError(path)
+
+        monkeypatch.setattr(os, "listdir", missing)
+        assert open_here() == known
+
+
 def test_files_that_are_missing_large_or_no_files_are_looked_at(root: Path) -> None:
     files = Files(root)
     with (root / "large").open("wb") as large:
