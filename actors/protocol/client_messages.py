@@ -93,7 +93,8 @@ class Forked(RichMessage, frozen=True):
     that is posted again. A process that goes on with the fork reads all of this.
     host: of the shared events, empty if not noted. is_running: True if they end in the middle of an ask.
     has_copy: True if its tools work in a copy of the files, as of the last shared event. skips_lost: files
-    whose bytes the log does not have are left as they are in that copy; else the fork needs them.
+    whose bytes the log does not have are left as they are in that copy; else the fork needs them. copy: a
+    digest by which a later process knows the folder of the copy; empty for one that nobody checks.
     """
 
     origin: str
@@ -107,6 +108,7 @@ class Forked(RichMessage, frozen=True):
     is_running: bool = False
     has_copy: bool = False
     skips_lost: bool = False
+    copy: str = ""
 
 
 def resumed_in(body: object) -> Resumed | None:

@@ -24,7 +24,7 @@ from callboard.actors.session.file_history import finals_of
 from callboard.runtime.files.files import HISTORY_BYTES, Files
 from callboard.runtime.files.folder_scan import open_here
 from callboard.runtime.files.restoring import check_names, lost_versions, put
-from callboard.runtime.log.file_contents import Contents
+from callboard.runtime.log.file_contents import Contents, digest_of
 from callboard.runtime.log.recorded_files import RecordedFiles
 
 _ADVICE: Final = "pass skip_lost=True (`--skip-lost`) to leave these files as they are today"
@@ -154,6 +154,12 @@ def _remove(target: Path, *, is_new: bool) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)
+
+
+def mark_of(session_id: str, files: Files) -> str:
+    """Return the digest by which the folder of a fork's copy is known. It says nothing about its place."""
+    # Not its device, whose number may be another one after a restart of the machine.
+    return digest_of(f"{session_id} {os.fstat(files.fileno()).st_ino}".encode())[:32]
 
 
 class FolderCopy:

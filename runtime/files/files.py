@@ -206,6 +206,10 @@ class OriginFiles(_Part):
         """Raise FileError."""
         raise FileError(f"{shown(relative(path))}: {_OF_ORIGIN}", "denied")
 
+    def narrowed(self, read: Sequence[str] = ALL, write: Sequence[str] = ALL) -> Files:
+        """Return the same folder, of the origin as well, with no more than these prefixes."""
+        return OriginFiles(self._whole.narrowed(read, write))
+
     def fileno(self) -> int:
         """Raise FileError: a program that starts in the folder could write there."""
         raise FileError(f"no program starts in this folder: {_OF_ORIGIN}", "denied")

@@ -20,6 +20,7 @@ from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.files.copying import mark_of
 from callboard.runtime.forks.fork_files import files_for_fork
 from callboard.runtime.forks.starting import Forking, PastFork, hold_open, play_back
 from callboard.runtime.log.protocol import EventLog, Head, event_of
@@ -118,7 +119,8 @@ class ForkStarter(ABC):
             digest = rows[planned.base - 1].digest.hex()
             about = (wish.effects, planned.changes, planned.until, shared.host, bool(shared.running))
             has_copy = wish.files_to is not None
-            first = Forked(session_id, planned.base, digest, resumed, *about, has_copy, wish.skip_lost)
+            mark = mark_of(name, deps.files) if has_copy and deps.files is not None else ""
+            first = Forked(session_id, planned.base, digest, resumed, *about, has_copy, wish.skip_lost, mark)
             return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
 
     async def _begin_fork(

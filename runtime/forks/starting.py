@@ -101,10 +101,14 @@ def result_json(value: object) -> Json:
 
 
 class PastFork(NamedTuple):
-    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer."""
+    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer.
+
+    copy: as in `Forked`.
+    """
 
     playback: Playback
     answered: frozenset[int]
+    copy: str = ""
 
 
 async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None:
@@ -123,7 +127,7 @@ async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None
     playback.note_own(recorded.events[found.seq :])
     if recorded.is_closed:
         playback.inputs.clear()
-    return PastFork(playback, _answered(recorded, playback))
+    return PastFork(playback, _answered(recorded, playback), forked.copy)
 
 
 def _answered(recorded: RecordedSession, playback: Playback) -> frozenset[int]:

@@ -22,7 +22,7 @@ from callboard import (
 )
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.errors import MissingVersions, MisuseError, SessionExists
+from callboard.errors import MissingFiles, MissingVersions, MisuseError, SessionExists
 from callboard.replay import Recording
 from callboard.replay.folders import files_of
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -241,6 +241,8 @@ def test_a_fork_goes_on_in_its_copy_after_a_resume_and_without_one_it_never_writ
     change(tmp_path / "copy/a", b"one\n")
 
     async def again(runtime: Runtime) -> None:
+        with pytest.raises(MissingFiles, match="works in a copy of the files, and another folder is given"):
+            await runtime.resume("f", HOST)
         session = await runtime.resume("f", HOST, files=Files(tmp_path / "copy", write=["."], history=True))
         await session.outcome
         await session.close()
