@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from callboard.actors.protocol.addresses import HOST, TOOLS
 from callboard.actors.protocol.events import Event
 from callboard.replay.page.file_writes import FILES_MAX, FileWrites
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.secrets.redactor import Redactor
+from tests.browser import browser, needs_browser
+from tests.replay.page.kit import write_page
 from tests.runtime.files.history_kit import Told, change
+from tests.runtime.forks.test_fork_files import Place
 
 
 def test_each_answer_has_the_differences_of_its_files(tmp_path: Path) -> None:
@@ -32,3 +39,20 @@ def test_each_answer_has_the_differences_of_its_files(tmp_path: Path) -> None:
     assert found[3][1] == [["a", "@@ the log does not have the bytes: it held a secret"]]
     assert len(found[4][1]) == FILES_MAX
     assert found[5] is None
+
+
+@needs_browser
+@pytest.mark.slow
+def test_an_answer_shows_the_files_that_its_command_changed(tmp_path: Path) -> None:
+    place = Place(tmp_path / "root")
+    page = write_page(Recording.open(MemoryReader(place.log), "origin"), tmp_path)
+    with browser() as tab:
+        tab.open(page)
+        tab.run(f"callboard.detail.show('message'); callboard.select({place.seqs()[1]})")
+        shown = tab.run("[...document.querySelectorAll('.edit b')].map((one) => one.textContent)")
+        assert [title.replace("\N{MINUS SIGN}", "-") for title in shown] == [
+            "made -0 +1",
+            "new -0 +1",
+            "old -1 +0",
+        ]
+        assert tab.console == []
