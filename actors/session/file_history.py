@@ -65,7 +65,7 @@ class FileHistory:
     def take(self, event: Event) -> None:
         """Take in the answer to a tool call."""
         body = event.body
-        if not isinstance(body, ToolReturned):
+        if not isinstance(body, ToolReturned) or not _tells_of_files(body):
             return
         for version in body.files:
             self.versions.setdefault(version.path, []).append(Recorded(event.seq, version))
@@ -91,6 +91,11 @@ class FileHistory:
     def gaps_to(self, seq: int) -> list[Gap]:
         """Return the gaps up to an event."""
         return [gap for gap in self.gaps if gap.seq <= seq]
+
+
+def _tells_of_files(body: ToolReturned) -> bool:
+    # Few answers do, and every answer passes here.
+    return bool(body.files or body.files_gap) or body.status == "interrupted"
 
 
 def _as_of(versions: "list[Recorded]", seq: int) -> Recorded:
