@@ -4,6 +4,7 @@ from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
 from callboard.actors.protocol.errors import AskFailed as AskFailed
 from callboard.actors.protocol.errors import CallboardError as CallboardError
 from callboard.actors.protocol.errors import CallFailed as CallFailed
+from callboard.actors.protocol.errors import ChangedFiles as ChangedFiles
 from callboard.actors.protocol.errors import CorruptLog as CorruptLog
 from callboard.actors.protocol.errors import DelegationFailed as DelegationFailed
 from callboard.actors.protocol.errors import Diverged as Diverged
@@ -26,6 +27,7 @@ from callboard.actors.protocol.errors import MissingFiles as MissingFiles
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MissingProgram as MissingProgram
 from callboard.actors.protocol.errors import MissingType as MissingType
+from callboard.actors.protocol.errors import MissingVersions as MissingVersions
 from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import NotApproved as NotApproved
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
@@ -57,6 +59,7 @@ __all__ = [
     "AskFailed",
     "CallFailed",
     "CallboardError",
+    "ChangedFiles",
     "CorruptLog",
     "DelegationFailed",
     "Diverged",
@@ -79,6 +82,7 @@ __all__ = [
     "MissingKey",
     "MissingProgram",
     "MissingType",
+    "MissingVersions",
     "MisuseError",
     "NotApproved",
     "OutcomeError",

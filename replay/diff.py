@@ -235,7 +235,19 @@ def _ended(side: _Side, agent: str, body: dict[str, Any]) -> None:
     side.usage = plus(side.usage, msgspec.convert(body.get("usage", {}), Usage))
 
 
-_TAKES: Final = {"SessionOpened": _opened, "Begin": _begin, "ModelReplied": _replied, "AskEnded": _ended}
+def _returned(side: _Side, agent: str, body: dict[str, Any]) -> None:
+    body.pop("contents", None)  # which of two sessions has stored a version before is no difference
+    for version in body.get("files", ()):
+        version.pop("differences", None)
+
+
+_TAKES: Final = {
+    "ToolReturned": _returned,
+    "SessionOpened": _opened,
+    "Begin": _begin,
+    "ModelReplied": _replied,
+    "AskEnded": _ended,
+}
 
 
 def _totals(side: _Side) -> Totals:

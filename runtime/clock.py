@@ -12,6 +12,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def file_time_ns() -> int:
+    """Return the time in nanoseconds since 1970 UTC, to compare with the times of files."""
+    return time.time_ns()
+
+
 def monotonic_ms() -> int:
     """Return the milliseconds of a clock that is never set back, for waits."""
     return time.monotonic_ns() // 1_000_000

@@ -15,6 +15,7 @@ from callboard.lazy_names import Homes
 THEMES: Final = (
     "brains",
     "errors",
+    "files",
     "frontends",
     "log",
     "memory",

@@ -28,4 +28,5 @@ Nothing in this part decides anything: it has values, tables, and pure functions
   Rights
     bundles, bundle_entries, layers             what an agent and those below it may use
     labels, uses, refusals, file_area           provenance, the rights that were used, the words of a refusal
+    file_versions                               the versions of files that calls wrote and found
 """

@@ -97,6 +97,9 @@ class Forked(RichMessage, frozen=True):
     changes: the inputs that differ from the recorded ones. until: the seq of the last input of the client
     that is posted again. A process that goes on with the fork reads all of this.
     host: of the shared events, empty if not noted. is_running: True if they end in the middle of an ask.
+    has_copy: True if its tools work in a copy of the files, as of the last shared event. skips_lost: files
+    whose bytes the log does not have are left as they are in that copy; else the fork needs them. copy: a
+    digest by which a later process knows the folder of the copy; empty for one that nobody checks.
     imported: as in `SessionOpened`, of a fork that was made of traffic too.
     """
 
@@ -109,6 +112,9 @@ class Forked(RichMessage, frozen=True):
     until: int = 0
     host: str = ""
     is_running: bool = False
+    has_copy: bool = False
+    skips_lost: bool = False
+    copy: str = ""
     imported: str = ""
 
 

@@ -10,6 +10,8 @@
         MissingBudgets            the budgets that bind a recorded session, which the runtime does not have
         MissingDeps               the object for the tools of a recorded ask, which the program does not give
         MissingFiles              the files of a recorded session, which the resuming program does not give
+        MissingVersions           versions of files whose bytes the log does not have
+        ChangedFiles              a folder with changes that putting files back would lose
         MissingProgram            a program at work at the event to fork at, which the host does not have
         MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
@@ -104,6 +106,25 @@ class MissingDeps(MisuseError, LookupError):
 
 class MissingFiles(MisuseError, LookupError):
     """The files of a recorded session, which the resuming program does not pass."""
+
+
+class MissingVersions(MisuseError, LookupError):
+    """Versions of files that a fork or a folder needs, and whose bytes the log does not have.
+
+    paths: of the files.
+    """
+
+    def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.paths = paths
+
+
+class ChangedFiles(MisuseError):
+    """A folder with changes that putting files back would lose. paths: of the files."""
+
+    def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.paths = paths
 
 
 class MissingBudgets(MisuseError, LookupError):

@@ -26,13 +26,14 @@ ALL: Final = (".",)
 class FileArea(Part, frozen=True):
     """The files of a session. name: of the root. read, write: prefixes, as `prefixes_of` returns them.
 
-    labels: of the files that no tool has written.
+    labels: of the files that no tool has written. history: True if the log keeps the versions of files.
     """
 
     name: str
     read: tuple[str, ...] = ALL
     write: tuple[str, ...] = ()
     labels: Labels = NO_LABELS
+    history: bool = False
 
 
 def prefixes_of(what: str, given: Iterable[str]) -> tuple[str, ...]:

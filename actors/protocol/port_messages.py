@@ -1,12 +1,9 @@
-"""Messages to and from the ports: model, tools, approvals, capacity, budgets, schema, context and clock.
-
-The eight ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
-messages, and the picture of all of them, are in messages.py.
-"""
+"""Messages to and from the eight ports, in `port_table.py` a row for each kind; others are in messages.py."""
 
 from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.origin import Makers, Origin
@@ -110,19 +107,17 @@ class ToolStarted(Message, frozen=True):
 class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
-    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
-    traceback of a tool that raised, for people; no model reads it. state_update: its updates of the shared
-    state, in order, which count if the status is `ok`. state_read: the keys of that state which it has read.
-    tools: the tools that it sets, None for no change.
-    asked: the input that it wants, where the status is `input_required`; the call goes on with another
-    `CallTool`, its next round. `output` then says so in words.
-    reused: as in `ModelReplied`. `needs_effect` means that the call has no recorded result, and that a fork
-    does not run this tool: it has an effect. same: then the seq of the recorded result of the same call in
-    another turn, which is not given by itself; 0 for none. checkpoints: the names that the tool gave to this
-    place of the log. labels: of this result, beside those of its tool. after_origin: a `read` tool has run in
-    a fork, so it has read the world as it was then, and not as it was when the origin was recorded. uses: of
-    rights, under any status. telemetry: figures for people, None for none. cached_from: the answer that
-    this one repeats, as SESSION#SEQ, empty for a tool that ran.
+    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: of a
+    tool that raised, for people. state_update: its updates of the shared state, in order, which count if the
+    status is `ok`. state_read: the keys of that state which it has read. tools: those that it sets, None for
+    no change. asked: the input that it wants, of status `input_required`; the call goes on with another
+    `CallTool`, and `output` says so. reused: as in `ModelReplied`. `needs_effect` means that a fork does not
+    run this tool, which has an effect and no recorded result. same: the seq of a recorded result of the same
+    call in another turn, for a person to choose. checkpoints: the names that it gave to this place of the
+    log. labels: of this result, beside those of its tool. after_origin: a `read` tool has run in a fork, in
+    the world as it was then. cached_from: the answer that this one repeats, as SESSION#SEQ. telemetry: for
+    people. uses, files: of rights, and the versions of files that it found and wrote, under any status.
+    contents: the bytes that the log lacked. files_gap: changes that are not known, in words.
     """
 
     turn: int
@@ -142,6 +137,9 @@ class ToolReturned(RichMessage, frozen=True):
     uses: tuple[Use, ...] = ()
     telemetry: Telemetry | None = None
     cached_from: str = ""
+    files: tuple[FileVersion, ...] = ()
+    contents: tuple[Json, ...] = ()
+    files_gap: str = ""
 
     def __post_init__(self) -> None:
         if self.output == NULL:

@@ -18,11 +18,13 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
     recovery, open_request                  from a prefix of the log to the point where ports may act
     checkpoints, fork_plan, playback        a fork: where it begins, its changes, what happens when
     recorded_answers, request_keys          which recorded answer fits which request
+    not_run, copied_files                   a call that a fork does not run, and files that fit its copy
     call_places, place_names                the same call in two sessions; names of places
 
   Folds of the whole log
     shared_state, cached_results            keys that tools write, results that are given again
     permissions, file_labels                what a person has allowed for good, and who wrote a file
+    file_history                            the versions of files, and the folder as of any event
     contexts                                what a parent knew when it delegated
 
   Beyond one session

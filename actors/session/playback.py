@@ -34,13 +34,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
-from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.copied_files import NO_COPY, CopiedFiles, CopyChoice
+from callboard.actors.session.not_run import not_run
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import recipient_of_answer
@@ -48,7 +49,6 @@ from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable,
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 
-_NOT_RUN: Final = "Not run: {tool} has an effect, and this fork has no recorded result for the call."
 _UNRUN: Final = frozenset({"cancelled", "needs_effect"})
 
 
@@ -132,11 +132,14 @@ class Playback:
     """The recorded answers, timers and inputs of one fork.
 
     held: the recorded answers that wait for their turn. inputs: those of the client that are left, the next
-    one last. is_after_effect: a tool with an effect has run.
+    one last. is_after_effect: a tool with an effect has run. files: of the fork.
     """
 
-    def __init__(self, recorded: RecordedAnswers, effects: Effects = "recorded") -> None:
+    def __init__(
+        self, recorded: RecordedAnswers, effects: Effects = "recorded", copy: CopyChoice = NO_COPY
+    ) -> None:
         self.recorded = recorded
+        self.files = CopiedFiles(recorded.files, recorded.base, copy)
         self.effects = effects
         self.is_after_effect = False
         self.held: list[_Held] = []
@@ -206,7 +209,7 @@ class Playback:
     def _of_effect(self, request: Event, same: Reusable | None) -> "Refused | Asked | Work":
         match self.effects:
             case "recorded":
-                return Refused(not_run(request, same))
+                return Refused(not_run(request, same, self.files.why_refused(request)))
             case "ask":
                 return Asked(same)
             case "live":
@@ -342,7 +345,7 @@ class Playback:
         """Take the first answer, and those that came in together with it."""
         # Deciders then take turns as they did when the session was recorded.
         held = heapq.heappop(self.held)
-        things, last = [_thing(held, gate)], held.seq
+        things, last = [self._thing(held, gate)], held.seq
         while self.held and self.held[0].seq == last + 1 and not self.held[0].found.is_step:
             last += 1
             # A permission may come with the answer before it.
@@ -350,8 +353,16 @@ class Playback:
                 break
             held = heapq.heappop(self.held)
             if gate.may_answer(held.request.seq):
-                things.append(_thing(held, gate))
+                things.append(self._thing(held, gate))
         return tuple(things)
+
+    def _thing(self, held: _Held, gate: PortGate) -> Thing:
+        thing = _thing(held, gate)
+        if not isinstance(thing, Give):
+            return thing
+        # Not when it is looked up: an answer that waits before it may write the same files.
+        answer = self.files.fitted(held.request, thing.answer, held.found.bases, gate.history)
+        return Missed(held.request) if answer is None else thing._replace(answer=answer)
 
     def _has_passed(self, at: int) -> bool:
         return any(one.recorded is None and one.due <= at for one in self._timers.values())
@@ -387,14 +398,3 @@ def _thing(held: _Held, gate: PortGate) -> Thing:
             return Missed(request)
         answer = permission or gate.cancelled(request)
     return Give(request, answer, found.at)
-
-
-def not_run(request: Event, same: Reusable | None = None) -> Post:
-    """Return the answer to a call that this fork does not run. same: a result of the same call."""
-    call = request.body
-    assert isinstance(call, CallTool)
-    output = text_json(_NOT_RUN.format(tool=call.tool))
-    returned = ToolReturned(
-        turn=call.turn, call=call.call, status="needs_effect", output=output, same=same.seq if same else 0
-    )
-    return Post(request.sender, returned)

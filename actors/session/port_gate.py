@@ -60,6 +60,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
+from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.open_request import OpenRequest, may_have_acted
 from callboard.actors.session.permissions import Permissions
@@ -73,12 +74,11 @@ _NOT_RUN: Final = frozenset({"cancelled", "interrupted"})
 class PortGate:
     """The open port requests, the timers and the stopped agents of one session.
 
-    open: the requests without an answer, by seq.
-    timers: the timers that are set, by number.
+    open: the requests without an answer, by seq. timers: those that are set, by number.
     is_closed: True once the process detaches: no port may start anything any more.
     places: the agents that this process has given a place among the model calls of all sessions.
     permissions: the permissions for calls that would need an approval.
-    shared: the shared state after the events so far. files: the labels of files.
+    shared: the shared state after the events so far. files, history: the labels and the versions of files.
     results: those of tools that may be given again; None before the first call of such a tool.
     left_out_ms: the sum of the times that the timeouts of programs do not count.
     """
@@ -96,7 +96,7 @@ class PortGate:
         self.permissions = Permissions()
         self.shared = NO_STATE
         self.is_fork = False
-        self.files = FileLabels()
+        self.files, self.history = FileLabels(), FileHistory()
         self.left_out_ms = 0
         self.results: CachedResults | None = None
         self._is_strict = is_strict
@@ -283,6 +283,7 @@ class PortGate:
             self.shared = self.shared.after(event)
         if (body.uses or body.status == "interrupted") and request is not None:
             self.files.take(request.event.body, body)
+        self.history.take(event)
         if body.status != "ok" and may_have_acted(body, request):
             self._interrupted.add((event.recipient, body.turn, body.call))
 
@@ -290,6 +291,7 @@ class PortGate:
         self.shared = self.shared.after(event)
         self.is_fork |= isinstance(event.body, Forked)
         self.files.declare(event)
+        self.history.declare(event)
         if (resumed := resumed_in(event.body)) is not None:
             self.left_out_ms += resumed.left_out_ms
 

@@ -51,6 +51,8 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.session.cached_results import origin_of
+from callboard.actors.session.copied_files import OriginFiles
+from callboard.actors.session.file_history import FileState
 from callboard.actors.session.permissions import Permission, Permissions
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
@@ -69,7 +71,7 @@ class Reusable(NamedTuple):
     """A recorded answer. seq, at: of its event. body: as it is posted again, or changed.
 
     read: the values of the shared state that a tool has read, by key. is_step: of a program, which runs.
-    was_started: False for the result of a `write` tool that never started.
+    was_started: False for the result of a `write` tool that never started. bases: of the files that it wrote.
     """
 
     seq: int
@@ -78,6 +80,7 @@ class Reusable(NamedTuple):
     read: Mapping[str, bytes] = {}
     is_step: bool = False
     was_started: bool = True
+    bases: Mapping[str, FileState] = {}
 
     @property
     def is_cancelled(self) -> bool:
@@ -100,7 +103,7 @@ class RecordedAnswers:
     changes: the new values of answers, by the seq of the recorded one.
     answers: by the requests that they fit. open_at_base: the answers to requests up to that event.
     inputs: the events of the client. idle: the seqs of those that it posted while no ask ran.
-    fired: the firings of timers, by timer.
+    fired: the firings of timers, by timer. files: those of the session.
     """
 
     def __init__(self, events: Sequence[Event], base: int, changes: Mapping[int, Json] = NO_CHANGES) -> None:
@@ -113,7 +116,7 @@ class RecordedAnswers:
         self._is_asked = False
         self.fired: defaultdict[int, list[Event]] = defaultdict(list)
         self._same: defaultdict[Key, list[Reusable]] = defaultdict(list)
-        self._base = base
+        self.base = base
         self._changes = changes
         self._keys = RequestKeys()
         self._shared = NO_STATE
@@ -128,6 +131,7 @@ class RecordedAnswers:
         self._revoked: dict[int, Permission] = {}
         self._results: defaultdict[Key, set[int]] = defaultdict(set)  # the seqs of the unused ones, by call
         self._once: dict[int, tuple[Key, Key]] = {}  # the keys of each result of an effect, and of its call
+        self.files = OriginFiles()
         for event in events:
             self._take(event)
 
@@ -136,7 +140,8 @@ class RecordedAnswers:
         self._note_permission(event)
         if event.sender in PORTS and event.cause in self._requests:
             self._answer(event)
-        elif isinstance(event.body, TimerFired) and event.seq > self._base:
+            self.files.take(event)
+        elif isinstance(event.body, TimerFired) and event.seq > self.base:
             self.fired[event.body.timer].append(event)
         key = self._keys.take(event)
         if key is not None and not isinstance(event.body, RequestBudget):  # a fork has its own budget
@@ -185,10 +190,10 @@ class RecordedAnswers:
         key, body = self._requests[event.cause], event.body
         if isinstance(body, ToolStarted):
             self._started.add(event.cause)
-        if event.seq <= self._base or isinstance(body, ToolStarted) or _needs_effect(body):
+        if event.seq <= self.base or isinstance(body, ToolStarted) or _needs_effect(body):
             return
         started = event.cause in self._started or not self._waits.get(event.cause)
-        values = (self._changed(event), self._read(event), key[0] == "step", started)
+        values = (self._changed(event), self._read(event), key[0] == "step", started, self.files.bases(body))
         found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
         if key[0] == "tool":
@@ -197,7 +202,7 @@ class RecordedAnswers:
                 self._once[event.seq] = key, self._calls[event.cause]
                 if isinstance(event.body, ToolReturned) and event.body.status == "ok":
                     self._same[same].append(found)
-        if event.cause <= self._base:
+        if event.cause <= self.base:
             self.open_at_base[event.cause] = found
 
     def _read(self, event: Event) -> Mapping[str, bytes]:
@@ -222,6 +227,9 @@ class RecordedAnswers:
                 output=value,
                 reused=event.seq,
                 labels=body.labels,
+                files=body.files,
+                contents=body.contents,
+                files_gap=body.files_gap,
             )
         if isinstance(body, ModelReplied):
             # Without its body, whose shared bytes are those of a request that the fork may not have.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 import msgspec
+from msgspec import to_builtins
 from rich.text import Text
 
 from callboard.cli.errors import DIVERGED
@@ -11,8 +12,11 @@ from callboard.cli.folding import Folding
 from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.diff import Difference, SessionDiff, Totals
 from callboard.replay.divergence import ABSENT, ABSENT_TEXT
+from callboard.replay.file_diffs import FileChange, folder_diff
+from callboard.replay.folders import files_of
 from callboard.replay.formats import dollars, tokens
 
 _SHOWN = 20
@@ -35,8 +39,9 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
 
     Events are paired by agent, turn, attempt and call, and sub-agents by profile and prompt. Seqs, ids, times
     and usage figures do not count as differences. The output has the changes of the agents' definitions
-    first, then the first event that differs, then the others, then the totals. SESSION#SEQ is a session as it
-    was after that event. The exit code is 5 if the sessions differ.
+    first, then the first event that differs, then the others, then the files that differ at the ends of both
+    sessions, then the totals. SESSION#SEQ is a session as it was after that event. The exit code is 5 if the
+    sessions differ.
 
     \b
     Examples:
@@ -47,11 +52,13 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
     other, theirs = open_recording(other_log or log, second)
     found = one.diff(other)
     names = (mine.session_id, theirs.session_id)
+    changed = list(folder_diff(files_of(one), files_of(other)))
     if as_json:
-        emit_json(diff_json(names, found))
+        emit_json(diff_json(names, found) | {"files": [_file_json(file) for file in changed]})
     else:
         fold = Folding(is_full=full)
-        emit_lines(_lines(found, names, fold), is_whole=full)
+        lines = [*_lines(found, names, fold), *_file_lines(changed, fold)]
+        emit_lines([*lines, Text(""), *_totals(found.totals, names)], is_whole=full)
         fold.say()
     return 0 if found.is_same else DIVERGED
 
@@ -63,7 +70,7 @@ def _lines(found: SessionDiff, names: tuple[str, str], fold: Folding) -> list[Te
     lines += _difference_lines(found.differences, fold)
     if found.is_same:
         lines.append(Text(f"both sessions did the same: {found.pairs:,} events of each are equal"))
-    return [*lines, Text(""), *_totals(found.totals, names)]
+    return lines
 
 
 def _difference_lines(differences: Sequence[Difference], fold: Folding) -> list[Text]:
@@ -76,6 +83,21 @@ def _difference_lines(differences: Sequence[Difference], fold: Folding) -> list[
     if left:
         lines.append(fold.gap(left, "differences"))
     return lines
+
+
+def _file_lines(changed: Sequence[FileChange], fold: Folding) -> list[Text]:
+    """Return the files that differ at the ends of both sessions, with their lines."""
+    lines = [Text("files that differ", style="bold")] if changed else []
+    shown, left, _ = fold.ends(changed, _SHOWN, 0)
+    for file in shown:
+        lines.append(Text(f"  {safe_line(file.path)}"))
+        styled = [Text(f"    {fold.line(line, 200)}", style=_STYLES.get(line[:1], "")) for line in file.lines]
+        lines += fold.lines(styled, _PROFILE_LINES)
+    return [*lines, fold.gap(left, "files")] if left else lines
+
+
+def _file_json(file: FileChange) -> dict[str, object]:
+    return {**file._asdict(), "first": to_builtins(file.first), "second": to_builtins(file.second)}
 
 
 _STYLES = {"+": "green", "-": "red", "@": "dim"}

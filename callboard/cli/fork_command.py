@@ -20,13 +20,13 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
 from callboard.actors.session.place_names import call_named, is_number
-from callboard.cli.errors import FAILED, misused, not_found
+from callboard.cli.errors import FAILED, misused, not_found, refuse_if
 from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.fork_base import Wanted, base_of
 from callboard.cli.loading import load_agent
 from callboard.cli.options import json_option, model_option, quiet_option
 from callboard.cli.outcomes import billed_text
-from callboard.cli.output import emit_json, emit_lines, table
+from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.run_command import changed_limits, with_recorded_model
 from callboard.cli.terminal_escape import safe_line
@@ -35,6 +35,7 @@ from callboard.replay.lineage import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.files.restoring import named
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
@@ -101,13 +102,15 @@ def _json(one: Variant) -> dict[str, object]:
 
 
 class _Wish(NamedTuple):
-    """The wish for a fork. at: the last event to share."""
+    """The wish for a fork. at: the last event to share. files_to: the folder of its copy, empty for none."""
 
     session_id: str
     at: int
     changes: Mapping[Place, object]
     effects: Effects | None
     until: int | None
+    files_to: str = ""
+    skip_lost: bool = False
 
 
 @click.command("fork")
@@ -138,6 +141,15 @@ class _Wish(NamedTuple):
     metavar="N",
     help="Make this many forks, and compare them.",
 )
+@click.option(
+    "--files-to",
+    metavar="FOLDER",
+    default="",
+    help="Work in a copy of --files as of the event, in this new or empty folder; with --n, in FOLDER-1 ...",
+)
+@click.option(
+    "--skip-lost", is_flag=True, help="In the copy, leave files as today that the log does not have."
+)
 @click.option("--until", type=int, metavar="SEQ", help="Repeat the client's inputs only up to this event.")
 @model_option
 @setting_options
@@ -151,6 +163,8 @@ def fork(
     effects: Effects | None,
     count: int,
     until: int | None,
+    files_to: str,
+    skip_lost: bool,
     model: str,
     setting: Setting,
     quiet: bool,
@@ -175,6 +189,12 @@ def fork(
       callboard fork 2026@loaded --with survey:host --limit tokens=500k
       callboard fork 2026#41 --with survey:host --prompt counter=new.md --n 5
     """
+    refuse_if(skip_lost and not files_to, "--skip-lost needs --files-to FOLDER")
+    refuse_if(
+        setting.files is not None and setting.files.area.write and not files_to,
+        "a fork never writes into the folder of its origin: leave --files-write out, or add --files-to "
+        "FOLDER to work in a copy",
+    )
     name, past, at = _recorded(setting.log, place)
     found = _with_prompts(setting.equipped(load_agent(agent)), prompts)
     host, own = with_recorded_model(found, model, past)
@@ -184,7 +204,7 @@ def fork(
         changes, named, model, is_other=bool(setting.limits) or effects not in (None, "recorded"), until=until
     )
     at = base_of(name, past, at, wanted, host, own)
-    wish = _Wish(name, at, changes, effects, until)
+    wish = _Wish(name, at, changes, effects, until, files_to, skip_lost)
     if count > 1:
         forks = event_loop.run(_all_forked(setting, own, host, wish, past, count))
         emit_variants(variant_of(name, past.events), forks, as_json=as_json)
@@ -218,6 +238,8 @@ async def _forked(
     """
     async with setting.runtime(own) as runtime:
         session = await _fork(runtime, setting, host, wish, past)
+        if left_out := session._board.deps.left_out:
+            talk(f"the copy in {wish.files_to} does not have: {named(left_out)}")
         title = f"session {session.session_id} in {setting.log}, a fork of {wish.session_id}#{wish.at}"
         found = await attend(
             session,
@@ -242,6 +264,8 @@ async def _fork(
         limits=changed_limits(past.events, setting.limits),
         effects=wish.effects,
         until=wish.until,
+        files_to=wish.files_to or None,
+        skip_lost=wish.skip_lost,
     )
 
 
@@ -250,7 +274,11 @@ async def _all_forked(
 ) -> list[Variant]:
     """Run several forks at once, without a tree. Return the figures of each."""
     async with setting.runtime(own) as runtime:
-        return await asyncio.gather(*(_one_of_all(runtime, setting, host, wish, past) for _ in range(count)))
+        wishes = (
+            wish._replace(files_to=f"{wish.files_to}-{number}") if wish.files_to else wish
+            for number in range(1, count + 1)
+        )
+        return await asyncio.gather(*(_one_of_all(runtime, setting, host, one, past) for one in wishes))
 
 
 async def _one_of_all(

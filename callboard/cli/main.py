@@ -45,6 +45,7 @@ _SECTIONS: Final = {
         ),
         "search": ("search_command:search", "List the events that contain a text, or a value at a path."),
         "why": ("why_command:why", "Show why an event happened, and where a value came from."),
+        "files": ("files_command:files", "List the files of a session as of an event, or put them back."),
         "diff": ("diff_command:diff", "Compare two sessions: agents, behaviour, cost."),
         "events": ("events_command:events", "List a session's events, follow them, or step through."),
         "request": ("request_command:request", "Show the exact request of a model call."),

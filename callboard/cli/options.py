@@ -86,24 +86,33 @@ def files_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def call(
-        folder: str, may_read: tuple[str, ...], may_write: tuple[str, ...], label: str, **others: Any
+        folder: str,
+        may_read: tuple[str, ...],
+        may_write: tuple[str, ...],
+        label: str,
+        has_history: bool,
+        **others: Any,
     ) -> int:
-        return function(files=_files(folder, may_read, may_write, label), **others)
+        found = _files(folder, may_read, may_write, label, has_history=has_history)
+        return function(files=found, **others)
 
-    for add in (_label_option, _write_option, _read_option, _folder_option):
+    for add in (_history_option, _label_option, _write_option, _read_option, _folder_option):
         call = add(call)
     return call
 
 
-def _files(folder: str, may_read: tuple[str, ...], may_write: tuple[str, ...], label: str) -> "Files | None":
+def _files(
+    folder: str, may_read: tuple[str, ...], may_write: tuple[str, ...], label: str, *, has_history: bool
+) -> "Files | None":
     if not folder:
-        given = bool(may_read or may_write or label)
-        refuse_if(given, "--files-read, --files-write and --files-label need --files FOLDER")
+        given = may_read or may_write or label or has_history
+        refuse_if(given, "--files-read, --files-write, --files-label and --files-history need --files FOLDER")
         return None
     from callboard.runtime.files.files import Files  # here: most commands reach no files
 
     try:
-        return Files(folder, read=may_read or ["."], write=may_write, files_label=label)
+        reads = may_read or ["."]
+        return Files(folder, read=reads, write=may_write, files_label=label, history=has_history)
     except MisuseError as error:
         raise misused(str(error)) from None
 
@@ -128,6 +137,12 @@ _write_option = click.option(
     metavar="PATH",
     multiple=True,
     help="Let them write this file or folder below FOLDER; `.` is all of it. May be repeated.",
+)
+_history_option = click.option(
+    "--files-history",
+    "has_history",
+    is_flag=True,
+    help="Keep the versions of files in the log, for `callboard files` and for forks.",
 )
 _label_option = click.option(
     "--files-label",

@@ -4,6 +4,7 @@
     >... or !...       its meaning in words; with `!` it tells of a failure
     [seq,{...},[...]]  the change that event `seq` made in its recipient's state: new values by path, dropped
                        paths; written as soon as it is known, so in the order of each agent's events
+    +[seq,[[...],...]] the files that the answer at event `seq` tells of: path, and its unified difference
     <n                 the first n bodies and words are those of the session beside this one
     =...               a value that several changes name: the first such line is number 0
     *{...}             the last line: the session, names, columns, agents, spans and findings
@@ -27,6 +28,7 @@ from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS,
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes
+from callboard.replay.page.file_writes import FileWrites
 from callboard.replay.page.packing import TEXT_CHARS_MAX, Cutting
 from callboard.replay.reading import Source, title_in
 from callboard.replay.refused_calls import RefusedCall
@@ -67,6 +69,7 @@ class SessionLines:
         self._known = known
         self._columns = _Columns()
         self._tree, self._spans, self._changes = Tree(), Spans(), Changes()
+        self._writes = FileWrites()
         self._cutting = Cutting()
         self._shared = Shared(self._cutting)
         self._title = ""
@@ -77,6 +80,7 @@ class SessionLines:
         if row.seq > self._known:
             yield self._cutting.body(row.seq, body)
             yield _words(event)
+        yield from self._writes.take(event)
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)

@@ -15,20 +15,28 @@ from callboard.actors.protocol.file_area import ALL, FileArea, covers, narrowed
 from callboard.actors.protocol.layers import file_prefixes
 from callboard.actors.session.file_labels import FileLabels
 from callboard.runtime.files.files import Files
+from callboard.runtime.files.folder_scan import ABSENT, Found
 from callboard.runtime.files.opening import relative
+from callboard.runtime.files.versions import CallVersions
 from callboard.runtime.files.whole_files import READ_BYTES_MAX, Entry
 from callboard.runtime.tools.access import Access
 
 
 class CallFiles(Files):
-    """The files of one call. whole: of the session. history: the labels of its files."""
+    """The files of one call. whole: of the session. history: the labels of its files.
 
-    def __init__(self, whole: Files, access: Access, history: FileLabels) -> None:
+    versions: those that the call writes, None for files without a history.
+    """
+
+    def __init__(
+        self, whole: Files, access: Access, history: FileLabels, versions: CallVersions | None = None
+    ) -> None:
         self.root = whole.root
         self._whole = whole
         self._folder, self._opener, self._hard_links = whole._folder, whole._opener, whole._hard_links
         self._access = access
         self._history = history
+        self.versions = versions
 
     @cached_property
     def area(self) -> FileArea:  # made at the first use: few calls use files
@@ -58,7 +66,14 @@ class CallFiles(Files):
         digest, labels = hashlib.sha256(data).hexdigest(), self._access.labels
         self._access.use("write", name, digest, labels)
         self._history.note(name, digest, labels)
+        before = ABSENT if self.versions is None else self.versions.before(name)
         super().write_bytes(path, data)
+        if self.versions is not None:
+            self.versions.wrote(name, before, Found(data, len(data), before.is_executable))
+
+    def fileno(self) -> int:
+        """Return the descriptor of the root, for a process that starts there. Raises FileError in a fork."""
+        return self._whole.fileno()
 
     def entries(self, path: str = ".") -> list[Entry]:
         """List a folder: the entries that may be read, or lead to them. Raises FileError."""
@@ -67,11 +82,13 @@ class CallFiles(Files):
 
     def narrowed(self, read: Sequence[str] = ALL, write: Sequence[str] = ALL) -> Files:
         """Return the same files with no more than these prefixes, for the same call."""
-        return CallFiles(self._whole.narrowed(read, write), self._access, self._history)
+        return CallFiles(self._whole.narrowed(read, write), self._access, self._history, self.versions)
 
     def check_write(self, path: str) -> None:
         """Raise FileError unless the session and the rights of the agent let the file be written."""
         name = relative(path)
+        if self._whole.is_of_origin:  # nothing is covered there, and the rights say more
+            self._refuse(self._access.refusal("write", name))
         if name == "." or not covers(self._whole.area.write, name):
             self._whole.check_write(name)
         self._refuse(self._access.refusal("write", name))

@@ -4,7 +4,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from callboard.actors.protocol.errors import FileError, MisuseError
 from callboard.actors.protocol.file_area import ALL, FileArea, covers, leads_to, narrowed, prefixes_of
@@ -22,7 +22,13 @@ from callboard.runtime.files.whole_files import (
 from callboard.runtime.label_names import labels_of
 
 T = TypeVar("T")
+_OF_ORIGIN: Final = (
+    "a fork never writes into the folder of the session that was forked; fork with files_to=FOLDER "
+    "(`callboard fork --files-to FOLDER`) to work in a copy"
+)
 NAME_CHARS_MAX: Final = 100
+HISTORY_BYTES: Final = 100_000_000
+"""Bytes that the versions of one session take in the log unless `history_bytes` says otherwise."""
 WRITE_BYTES_MAX: Final = 10_000_000
 """Bytes of a file that are written."""
 
@@ -37,6 +43,8 @@ class Files:
     hard_links: True reads files with several names, as some package managers make them. One of the names
         may lie outside of the root, so they are refused otherwise. They are never written.
     files_label: of all files that no tool of the session has written, such as `untrusted`.
+    history: True keeps the versions of files in the log, so that the folder is known as of each event.
+    history_bytes: of the log that the versions of one session may take; later ones are left out, and said so.
 
     No path leads out of the root: not by `..`, by links, by devices or by a race. Methods take paths with `/`
     that are relative to the root; their errors are `FileError`s, which a tool may let pass to the model.
@@ -59,16 +67,26 @@ class Files:
         name: str = "files",
         hard_links: bool = False,
         files_label: str = "",
+        history: bool = False,
+        history_bytes: int = HISTORY_BYTES,
     ) -> None:
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_CHARS_MAX:
             raise MisuseError(f"name={name!r:.120}: use 1 to {NAME_CHARS_MAX} printable characters")
         labels = labels_of(files_label) if files_label else ()
-        self._area = FileArea(name, prefixes_of("read", read), prefixes_of("write", write), labels)
+        if isinstance(history_bytes, bool) or not isinstance(history_bytes, int) or history_bytes < 0:
+            raise MisuseError(
+                f"history_bytes={history_bytes!r:.80}: use a number of bytes, such as 100_000_000"
+            )
+        prefixes = prefixes_of("read", read), prefixes_of("write", write)
+        self._area = FileArea(name, *prefixes, labels, bool(history))
+        self.history_bytes = history_bytes
         self._folder = _opened(root)
         self._hard_links = hard_links
         self._opener: Opener = best_opener(self._folder)
         self.root = Path(root).absolute()
         weakref.finalize(self, os.close, self._folder)
+
+    is_of_origin: ClassVar[bool] = False
 
     @property
     def area(self) -> FileArea:
@@ -171,9 +189,30 @@ class _Part(Files):
 
     def __init__(self, whole: Files, area: FileArea) -> None:
         self._area = area
-        self.root = whole.root
+        self.root, self.history_bytes = whole.root, whole.history_bytes
         self._whole = whole
         self._folder, self._opener, self._hard_links = whole._folder, whole._opener, whole._hard_links
+
+
+class OriginFiles(_Part):
+    """The files of the session that was forked, which its fork reads and never writes."""
+
+    is_of_origin = True
+
+    def __init__(self, whole: Files) -> None:
+        super().__init__(whole, narrowed(whole.area, write=()))
+
+    def check_write(self, path: str) -> None:
+        """Raise FileError."""
+        raise FileError(f"{shown(relative(path))}: {_OF_ORIGIN}", "denied")
+
+    def narrowed(self, read: Sequence[str] = ALL, write: Sequence[str] = ALL) -> Files:
+        """Return the same folder, of the origin as well, with no more than these prefixes."""
+        return OriginFiles(self._whole.narrowed(read, write))
+
+    def fileno(self) -> int:
+        """Raise FileError: a program that starts in the folder could write there."""
+        raise FileError(f"no program starts in this folder: {_OF_ORIGIN}", "denied")
 
 
 def _opened(root: str | Path) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import itertools
 import os
+import re
 import stat
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -26,6 +27,7 @@ _REASONS: Final[dict[int, tuple[FileReason, str]]] = {
 }
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (os.O_NOFOLLOW | os.O_CLOEXEC if CAN_OPEN_BELOW else 0)
 _COUNT: Final = itertools.count()
+_UNFINISHED: Final = re.compile(r"\.callboard-\d+-\d+\.tmp")
 
 
 class Entry(NamedTuple):
@@ -172,6 +174,11 @@ def _replace(folder: int, name: str, data: bytes, mode: int | None) -> None:
         with contextlib.suppress(OSError):
             os.unlink(other, dir_fd=folder)  # pathlib knows no dir_fd
         raise
+
+
+def is_unfinished(name: str) -> bool:
+    """Return True for the name of a file that a write is about to rename, or that a killed process left."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 def _new_file(folder: int) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import MissingProgram
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, plan
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
@@ -19,6 +20,8 @@ from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name
 from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.files.copying import mark_of
+from callboard.runtime.forks.fork_files import files_for_fork
 from callboard.runtime.forks.starting import Forking, PastFork, hold_open, play_back
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.log.session_rows import first_title
@@ -108,16 +111,19 @@ class ForkStarter(ABC):
         refuse_missing_programs(session_id, shared.events, found.models)
         deps = self._objects(session_id, labels_of(shared.opened), wish.given)
         scope.deps = deps.now
-        bound = await self._bound(name, shared, found.unpriced)
-        now = replace(deps.added_to(found.opened), scopes=bound.scopes)
-        resumed = continuation(shared, now, has_limits=wish.limits is not None)
-        assert isinstance(resumed, Resumed)  # a fork shares at least the first event
-        digest = rows[planned.base - 1].digest.hex()
         # The tools of an imported session were another program's: no call of it is known to be safe to skip.
         effects = wish.effects or ("ask" if shared.imported else "recorded")
-        about = (effects, planned.changes, planned.until, shared.host, bool(shared.running))
-        first = Forked(session_id, planned.base, digest, resumed, *about)
-        return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
+        async with files_for_fork(deps, wish, session_id, events, planned.base, shared.files):
+            bound = await self._bound(name, shared, found.unpriced)
+            now = replace(deps.added_to(found.opened), scopes=bound.scopes)
+            resumed = continuation(shared, now, has_limits=wish.limits is not None)
+            assert isinstance(resumed, Resumed)  # a fork shares at least the first event
+            digest = rows[planned.base - 1].digest.hex()
+            about = (effects, planned.changes, planned.until, shared.host, bool(shared.running))
+            has_copy = wish.files_to is not None
+            mark = mark_of(name, deps.files) if has_copy and deps.files is not None else ""
+            first = Forked(session_id, planned.base, digest, resumed, *about, has_copy, wish.skip_lost, mark)
+            return await self._begin_fork(name, shared, planned, first, found, deps, scope, bound)
 
     async def _begin_fork(
         self,
@@ -131,7 +137,7 @@ class ForkStarter(ABC):
         bound: Bound,
     ) -> Session:
         """Make a fork in the log, and let its recorded answers run."""
-        playback = Playback(planned.recorded, first.effects)
+        playback = Playback(planned.recorded, first.effects, CopyChoice(first.has_copy, first.skips_lost))
         playback.note(shared.events)
         answered = frozenset(planned.recorded.open_at_base)
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)

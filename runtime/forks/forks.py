@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
@@ -33,6 +34,8 @@ class Forks(ABC):
         deps: object = None,
         files: FilesChoice = None,
         memory: MemoryChoice = None,
+        files_to: str | Path | None = None,
+        skip_lost: bool = False,
     ) -> Opening:
         """Fork a session: a new one continues from one of its events, and pays only for the difference.
 
@@ -51,6 +54,9 @@ class Forks(ABC):
         and "ask" for an imported session. It holds in every process that goes on with the fork. fork_id: of
         the new session. until: the last event whose input by the client is posted again. deps, files,
         memory: for its tools; None for the runtime's.
+        files_to: an empty or new folder for a copy of the files as of `at`, in which its tools work; without
+        it they read those of the origin and write none. skip_lost: leave files as they are today whose
+        versions the log does not have; else MissingVersions is raised.
 
         A session that runs can be forked too: at the events that its log has by then. Raises SessionNotFound,
         SessionExists for a `fork_id` that is taken, UnknownName and MisuseError for changes that cannot be
@@ -58,5 +64,6 @@ class Forks(ABC):
         """
         given = {call: result_json(value) for call, value in (changes or {}).items()}
         about = (at, given, limits, checked_effects(effects), fork_id or "", until)
-        wish = Forking(*about, deps, files, memory)
+        to = None if files_to is None else Path(files_to)
+        wish = Forking(*about, deps, files, memory, to, skip_lost)
         return Opening(lambda: self._started().fork(session_id, agent, wish))

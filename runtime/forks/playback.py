@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.playback import (
@@ -29,8 +30,9 @@ from callboard.actors.session.playback import (
     Work,
 )
 from callboard.actors.session.port_actions import Start
-from callboard.actors.session.recorded_answers import Reusable
+from callboard.actors.session.recorded_answers import Reusable, answer_to
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.files.copying import FolderCopy
 from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
@@ -72,12 +74,12 @@ class Questions(Protocol):
         self,
         request: Event,
         same: Reusable | None,
-        choose: Callable[[Reusable], bool],
+        choose: Callable[[Reusable], Post | None],
         run: Callable[[], None],
     ) -> None:
         """Ask about a call. same: a recorded result that may be given instead. run: lets the tool run.
 
-        choose: takes the result for this call; it returns False if another call has it by now.
+        choose: takes the result for this call and returns its answer; None if another call has it by now.
         """
 
     def withdraw(self, request: Event) -> bool:
@@ -87,8 +89,9 @@ class Questions(Protocol):
 class LivePlayback(TimerPort):
     """The playback of one fork, between its board and its ports.
 
-    ports: the real ports, by address. post_input: posts an input of the client. is_asked: returns True until
-    an outcome is given. questions: about tools with an effect.
+    copy: of the files, in which the fork works; None for none. ports: the real ports, by address.
+    post_input: posts an input of the client. is_asked: returns True until an outcome is given. questions:
+    about tools with an effect.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class LivePlayback(TimerPort):
         questions: Questions,
     ) -> None:
         self.plan = plan
+        self.copy: FolderCopy | None = None
         self._board = board
         self._clock = clock
         self._post_input = post_input
@@ -149,8 +153,20 @@ class LivePlayback(TimerPort):
             self._board.answer(request, found.answer)
         elif isinstance(found, Asked):
             self._working.add(request.seq)
-            self._questions.ask(request, found.same, self.plan.choose, partial(self._run, run))
+            self._questions.ask(request, found.same, partial(self._choose, request), partial(self._run, run))
         return isinstance(found, Work)
+
+    def _choose(self, request: Event, same: Reusable) -> Post | None:
+        """Take a result that a person chose for a call. Return its answer; None if another call has it."""
+        files, history = self.plan.files, self._board.gate.history
+        if why := files.misfit(same.body, same.bases, history):
+            raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
+        if not self.plan.choose(same):
+            return None
+        answer = files.with_contents(answer_to(request, same, request.sender), history)
+        if self.copy is not None and (why := self.copy.put_result(answer.body)):
+            raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
+        return answer
 
     def _run(self, run: Callable[[], None]) -> None:
         """Run a tool with an effect after a person's yes."""
@@ -242,7 +258,11 @@ class LivePlayback(TimerPort):
                 self._miss(request)
             case Give(request, answer, at):
                 self._clock.move_to(at)
-                self._board.answer(request, answer)
+                if self.copy is not None and (why := self.copy.put_result(answer.body)):
+                    self.plan.files.refuse(request, why)
+                    self._miss(request)
+                else:
+                    self._board.answer(request, answer)
             case Fire(timer, request, at):
                 self._clock.move_to(at)
                 self._board.submit(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))

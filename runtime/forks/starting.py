@@ -8,6 +8,7 @@ A fork whose process has ended: the next one goes on with its recorded answers, 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from callboard.actors.protocol.addresses import APPROVALS, CONTEXT, MODEL, SCHEMA, TOOLS
@@ -18,10 +19,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.checkpoints import checkpoint_named
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import Place, planned_again
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
+from callboard.runtime.files.copying import FolderCopy
 from callboard.runtime.forks.playback import LivePlayback, Questions, ReusingPort, VirtualClock
+from callboard.runtime.log.file_contents import Contents
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.sessions.board import Board
@@ -47,6 +51,8 @@ class Forking(NamedTuple):
     deps: object = None
     files: FilesChoice = None
     memory: MemoryChoice = None
+    files_to: Path | None = None
+    skip_lost: bool = False
 
     @property
     def given(self) -> Given:
@@ -74,6 +80,8 @@ def play_back(
 ) -> LivePlayback:
     """Put the recorded answers before the ports of a fork. at: the time of its last event."""
     live = LivePlayback(board, playback, VirtualClock(at), session._repost, session._runs_ask, questions)
+    if playback.files.has_copy and board.deps.files is not None:
+        live.copy = FolderCopy(board.deps.files, Contents(playback.files.contents.values()))
     for name in _REUSED:
         board.ports[name] = ReusingPort(board.ports[name], live)
     session._expect(playback.asks_left)
@@ -98,10 +106,14 @@ def result_json(value: object) -> Json:
 
 
 class PastFork(NamedTuple):
-    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer."""
+    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer.
+
+    copy: as in `Forked`.
+    """
 
     playback: Playback
     answered: frozenset[int]
+    copy: str = ""
 
 
 async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None:
@@ -114,12 +126,13 @@ async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None
     origin = recorded.events[: forked.at]
     with suppress(SessionNotFound):  # it was deleted, apart from the events that the fork shares
         origin = (await read_session(log, forked.origin)).events
-    playback = Playback(planned_again(origin, forked), forked.effects)
+    copy = CopyChoice(forked.has_copy, forked.skips_lost)
+    playback = Playback(planned_again(origin, forked), forked.effects, copy)
     playback.note(recorded.events)
     playback.note_own(recorded.events[found.seq :])
     if recorded.is_closed:
         playback.inputs.clear()
-    return PastFork(playback, _answered(recorded, playback))
+    return PastFork(playback, _answered(recorded, playback), forked.copy)
 
 
 def _answered(recorded: RecordedSession, playback: Playback) -> frozenset[int]:

@@ -14,7 +14,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
-from callboard.actors.session.recorded_answers import Reusable, answer_to
+from callboard.actors.session.recorded_answers import Reusable
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
 from callboard.runtime.log.protocol import EventLog
@@ -25,7 +25,7 @@ from callboard.runtime.sessions.board import Board
 
 class _Asked(NamedTuple):
     same: Reusable | None
-    choose: Callable[[Reusable], bool]
+    choose: Callable[[Reusable], Post | None]
     run: Callable[[], None]
 
 
@@ -49,13 +49,13 @@ class EffectQuestions(ApprovalPort):
         self,
         request: Event,
         same: Reusable | None,
-        choose: Callable[[Reusable], bool],
+        choose: Callable[[Reusable], Post | None],
         run: Callable[[], None],
     ) -> None:
         """Ask about a call, once it is durable.
 
-        same: the recorded result that may be given instead. choose: takes it for this call, and returns False
-        if another call has it by now. run: lets the tool run.
+        same: the recorded result that may be given instead. choose: takes it for this call, and returns its
+        answer, or None if another call has it by now. run: lets the tool run.
         """
         self._asked[request.seq] = _Asked(same, choose, run)
         self._board.when_durable(request.seq, partial(self._start, request))
@@ -76,14 +76,15 @@ class EffectQuestions(ApprovalPort):
         asked = self._asked[seq]
         _refuse_misfit(request, asked.same, answer)
         reused = asked.same if answer.reuses and answer.is_approved else None
-        if reused is not None and not asked.choose(reused):
+        given = None if reused is None else asked.choose(reused)
+        if reused is not None and given is None:
             raise MisuseError(f"event {reused.seq}, which call {seq} might reuse, has gone to another call")
         del self._asked[seq]
         self._close(seq)
         if not answer.is_approved:
             self._refuse(request, answer.note)
-        elif reused is not None:
-            self._board.answer(request, answer_to(request, reused, request.sender))
+        elif given is not None:
+            self._board.answer(request, given)
         else:
             asked.run()
         return True

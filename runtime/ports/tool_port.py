@@ -26,6 +26,8 @@ from callboard.actors.protocol.telemetry import CacheUse, Telemetry
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.actors.session.cached_results import repeated
 from callboard.runtime.files.call_files import NO_FILES
+from callboard.runtime.files.comparing import compared
+from callboard.runtime.files.versions import CallVersions, LateVersions, keeps_versions
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
@@ -125,6 +127,7 @@ class ToolPort:
         self._on_progress = on_progress
         self._fresh = Freshness()
         self._tasks = Tasks(self._lost)
+        self._versions = LateVersions()
 
     def start(self, request: Event) -> None:
         """Run the tool, or answer at once if its arguments do not fit."""
@@ -167,7 +170,10 @@ class ToolPort:
         if isinstance(result, ToolOutcome):
             self._answer(request, result)
         else:
-            self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx), result)
+            versions = None
+            if keeps_versions(self._board.deps.files) and spec is not None and "shell" in spec.capabilities:
+                versions = ctx.get().versions  # it makes the context, which such a tool need not take
+            self._tasks.spawn_shared(request.seq, self._wait(request, result, ctx, versions), result)
 
     def _repeat(self, request: Event) -> bool:
         """Answer a call with a result that the session has already. Return False without one."""
@@ -238,6 +244,7 @@ class ToolPort:
             labels=call.labels,
             tool_labels=spec.labels if spec is not None else (),
             file_labels=gate.files,
+            versions=self._versions.call(board.deps.files, gate.history, board.secrets.redactor),
         )
 
     def _missing_input(self, request: Event, call: CallTool, state: AgentState) -> InputAsked | None:
@@ -251,9 +258,14 @@ class ToolPort:
         return self._tools.change(tools, address="" if agent else sender, agent=agent, of=profile)
 
     async def _wait(
-        self, request: Event, work: Coroutine[object, object, ToolOutcome], ctx: LateContext
+        self,
+        request: Event,
+        work: Coroutine[object, object, ToolOutcome],
+        ctx: LateContext,
+        versions: CallVersions | None,
     ) -> None:
-        outcome = await work
+        """Await a call and answer it. versions: of a program that works in the folder of the session."""
+        outcome = await (work if versions is None else compared(versions, work))
         if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
             self._board.end_with_loop()
             return
@@ -286,6 +298,8 @@ class ToolPort:
         )
         if ctx is not None and ctx.is_used:
             returned = with_use(returned, ctx)
+        if ctx is not None and ctx.versions is not None:
+            returned = ctx.versions.added_to(returned)
         if outcome.telemetry is not None or call.cache is not None:
             told = completed(outcome.telemetry, self._board, request, self._version(request))
             returned = replace(returned, telemetry=told)

@@ -105,7 +105,8 @@ class Given(NamedTuple):
 class SessionDeps:
     """The objects of one session. current: of the latest ask; None for none. own: of asks that bring none.
 
-    files, memory: that its tools may reach, None for none. http: the settings of its network.
+    files, memory: that its tools may reach, None for none. http: the settings of its network. left_out: the
+    paths that the copy of a fork does not have.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class SessionDeps:
     ) -> None:
         self.current = self._own = own
         self.files, self.http, self.memory = files, http, memory
+        self.left_out: tuple[str, ...] = ()
 
     def added_to(self, opened: SessionOpened) -> SessionOpened:
         """Return the first event of a session with these files."""

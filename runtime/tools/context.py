@@ -22,6 +22,7 @@ from callboard.actors.protocol.value_types import InputGiven
 from callboard.actors.session.file_labels import FileLabels
 from callboard.runtime.files.call_files import NO_FILES, CallFiles
 from callboard.runtime.files.files import Files
+from callboard.runtime.files.versions import CallVersions
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
 from callboard.runtime.memory.access import Memory, MemoryAccess
 from callboard.runtime.sanitize import clean_text
@@ -73,7 +74,7 @@ class ToolContext(Generic[Deps]):
     shared, toolbox: the shared state, and the maker of changes of tools, in a context you make yourself.
     memories: the long-term memory that `memory` reaches, None for none. profile: of the agent.
     rights: the permissions of the agent, one layer for each bundle. labels: of the agent at its call.
-    tool_labels: that the tool always states. file_labels: of the files of the session.
+    tool_labels: that the tool always states. file_labels, versions: of the files of the session.
     access: the uses of rights that the call makes, and the labels that it reads.
     given: the input of a person that an earlier round of the call asked for; None for none.
     tools_change: the change that the call makes, None for none. checkpoints: the names that it gives to its
@@ -105,6 +106,7 @@ class ToolContext(Generic[Deps]):
     labels: tuple[str, ...] = ()
     tool_labels: tuple[str, ...] = ()
     file_labels: InitVar[FileLabels | None] = None
+    versions: CallVersions | None = None
     timeout_s: float | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
     access: Access = field(init=False)
@@ -124,7 +126,7 @@ class ToolContext(Generic[Deps]):
     ) -> None:
         self.access = Access(self.rights, self.labels, self.tool_labels)
         if isinstance(self.files, Files):
-            self.files = CallFiles(self.files, self.access, file_labels or FileLabels())
+            self.files = CallFiles(self.files, self.access, file_labels or FileLabels(), self.versions)
         self._secrets = secrets if isinstance(secrets, Secrets) else secrets_of(secrets)
         self._shared = shared if isinstance(shared, StateAccess) else access_of(shared)
         self._memories = memories

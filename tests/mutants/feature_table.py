@@ -130,6 +130,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["Results given once"],
         ["effects-run-silently", "people-not-asked", "idempotent-is-read", "old-reads-after-an-effect"],
     ),
+    "file_history": Feature(
+        ["forks: files, recorded", "forks: files, live, changed", "forks: files, another result"],
+        ["file-versions", "fork-files"],
+        ["Files of a copy"],
+    ),
     "fork_clock": Feature(
         ["forks: late at 9", "forks: late with host.1:1:0", "forks: retries at 32"],
         ["fork-clock", "fork-inputs-once", "fork-same-tail"],

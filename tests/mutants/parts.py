@@ -23,7 +23,7 @@ from tests.mutants.seeded_downtime import LEFT_OUT
 from tests.mutants.seeded_endings import LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_findings import MERGES
-from tests.mutants.seeded_forks import LOOK_UP, ONCE, PLAYBACK
+from tests.mutants.seeded_forks import FILES, LOOK_UP, ONCE, PLAYBACK
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_late_places import LATE
 from tests.mutants.seeded_later import IN_LINE, LAST_DEPTH, NEEDS, STALE
@@ -158,7 +158,12 @@ FORKS: Final = Part(
     "forks",
     "Forks of sessions",
     "tests.mutants.scenarios_forks:FORKS",
-    {"Recorded answers": LOOK_UP, "Playback of a fork": PLAYBACK, "Results given once": ONCE},
+    {
+        "Recorded answers": LOOK_UP,
+        "Playback of a fork": PLAYBACK,
+        "Results given once": ONCE,
+        "Files of a copy": FILES,
+    },
 )
 
 CONTRACTED: Final = Part(

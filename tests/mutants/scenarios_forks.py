@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace as with_values
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.file_versions import FileVersion, LeftOut
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
@@ -19,7 +21,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.fork_plan import calls_of
+from callboard.actors.session.fork_plan import Place, calls_of
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
@@ -142,6 +144,51 @@ def late() -> Scenario:
     return Scenario(people, policy, [ask(limits=Limits(deadline_s=3))])
 
 
+def version(text: str, left_out: LeftOut = "") -> FileVersion:
+    return FileVersion("a", text.ljust(8, "0"), len(text), left_out)
+
+
+def writing() -> Scenario:
+    """Build calls that write a file, of which one adds to what is there, and one writes a secret."""
+
+    def written(address: str, call: CallTool) -> ToolReturned:
+        text = msgspec.json.decode(call.arguments)["text"]
+        one = version(text, "secret" if text == "secret" else "")
+        contents = () if one.left_out else (Json(b'{"digest":"%s"}' % one.digest.encode()),)
+        return ToolReturned(call.turn, call.call, files=(one,), contents=contents)
+
+    def run(address: str, call: CallTool) -> ToolReturned:
+        if call.tool == "look":
+            return ToolReturned(call.turn, call.call, output=text_json("looked"))
+        return written(address, call)
+
+    def policy(request: ModelRequest) -> Reply:
+        word = "other" if "other" in told(request) else "x"
+        steps = [calls(LOOK), calls(("put", {"text": word})), calls(("save", {"text": "more"}), LOOK)]
+        steps += [calls(("save", {"text": "secret"})), calls(("put", {"text": "last"})), DONE]
+        return steps[request.turn - 1]
+
+    return Scenario(
+        [profile("host", [], ["look"], writes=["save"], repeats=["put"])], policy, [ask()], tool=run
+    )
+
+
+def in_copies() -> Iterator[tuple[str, Fork]]:
+    """Yield forks of a session that wrote files, with and without a copy of them."""
+    scenario = writing()
+    log = recorded(scenario)
+    look = ("host", 1, 0)
+    for effects in EFFECTS:
+        for skips in (False, True):
+            about = f"files, {effects}{', lost ones skipped' if skips else ''}"
+            yield about, Fork(scenario, log, 2, {}, effects, True, skips)
+            changed: dict[Place, Json] = {look: text_json("other")}
+            yield f"{about}, changed", Fork(scenario, log, 2, changed, effects, True, skips)
+    written: dict[Place, Json] = {("host", 2, 0): text_json("written")}
+    yield "files, another result", Fork(replace(scenario, faults=CRASHES), log, 2, written, has_copy=True)
+    yield "files, no copy", Fork(scenario, log, 2, {look: text_json("other")}, "live")
+
+
 ORIGINS: Final[Mapping[str, Scenario]] = {
     "family": family(),
     "approved": approved(),
@@ -193,8 +240,12 @@ def cut_short() -> Iterator[tuple[str, Fork]]:
         yield f"cut short, {effects}", Fork(scenario, log[:end], 2, effects=effects)
 
 
-FORKS: Final[Mapping[str, Fork]] = dict(cut_short()) | {
-    name: fork
-    for origin, scenario in ORIGINS.items()
-    for name, fork in forks_of(origin, scenario, 9 if origin == "family" else 4)
-}
+FORKS: Final[Mapping[str, Fork]] = (
+    dict(cut_short())
+    | dict(in_copies())
+    | {
+        name: fork
+        for origin, scenario in ORIGINS.items()
+        for name, fork in forks_of(origin, scenario, 9 if origin == "family" else 4)
+    }
+)

@@ -30,6 +30,9 @@ LOOK_UP: Final = (
         "                output=value,\n"
         "                reused=event.seq,\n"
         "                labels=body.labels,\n"
+        "                files=body.files,\n"
+        "                contents=body.contents,\n"
+        "                files_gap=body.files_gap,\n"
         "            )\n",
         "            return replace(body, reused=event.seq)\n",
     ),
@@ -37,8 +40,8 @@ LOOK_UP: Final = (
         "changed-result-without-labels",
         "A changed result loses the labels of the recorded one.",
         "session.recorded_answers",
-        "                reused=event.seq,\n                labels=body.labels,\n            )\n",
-        "                reused=event.seq,\n            )\n",
+        "                reused=event.seq,\n                labels=body.labels,\n",
+        "                reused=event.seq,\n",
     ),
     Mutant(
         "billed-again",
@@ -237,6 +240,51 @@ ONCE: Final = (
     ),
 )
 
+FILES: Final = (
+    Mutant(
+        "files-not-compared",
+        "A recorded result is given in a copy that has other files than its call found.",
+        "session.file_history",
+        "        if here is not None and here.state != bases[path]:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "lost-files-given",
+        "A recorded result is given in a copy although the log lacks the bytes of its file.",
+        "session.file_history",
+        "        if version.left_out and not skips_lost:\n",
+        "        if version.left_out and skips_lost:\n",
+    ),
+    Mutant(
+        "changed-result-without-files",
+        "A changed result loses the files that its call wrote.",
+        "session.recorded_answers",
+        "                files=body.files,\n",
+        "",
+    ),
+    Mutant(
+        "bases-after-the-call",
+        "The files that a recorded call found are taken from behind it.",
+        "session.file_history",
+        "        found.setdefault(version.path, (before or version).state)\n",
+        "        found.setdefault(version.path, version.state)\n",
+    ),
+    Mutant(
+        "bytes-left-in-the-origin",
+        "A fork names a version whose bytes only its origin has.",
+        "session.file_history",
+        "        while digest not in known and digest not in found and digest in contents:\n",
+        "        while digest not in known and digest not in found and not contents:\n",
+    ),
+    Mutant(
+        "copy-forgotten",
+        "A fork with a copy takes recorded results as one without.",
+        "session.copied_files",
+        "        if self.has_copy and isinstance(body, ToolReturned) and body.files:\n",
+        "        if False and isinstance(body, ToolReturned) and body.files:\n",
+    ),
+)
+
 TESTED_ALONE: Final = (
     Mutant(
         "answers-of-one-request-stick",
@@ -343,4 +391,4 @@ UNSIMULATED: Final = (
 )
 """One needs a fork of a fork, which the simulator does not make; one only costs calls. Tests find both."""
 
-FORKS: Final = (*LOOK_UP, *PLAYBACK, *ONCE, *TESTED_ALONE, *UNSIMULATED)
+FORKS: Final = (*LOOK_UP, *PLAYBACK, *ONCE, *FILES, *TESTED_ALONE, *UNSIMULATED)

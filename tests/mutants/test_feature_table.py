@@ -10,7 +10,7 @@ ASKED_FOR = {
     "background", "task_wait", "named_waits", "tells", "programs", "lines", "capacity", "reopen_and_sleep",
     "fork_effects", "fork_clock", "permissions", "labels", "rooms", "fallback", "approvals", "forms",
     "contracts", "contexts", "changing_tools", "cached_results", "memory", "orchestrator", "budgets_above",
-    "compaction",
+    "compaction", "file_history",
 }  # fmt: skip
 """The features that the table must have at least."""
 

@@ -51,6 +51,7 @@ export class Session {
     this.words = [""]; // what each event means, behind a mark: `!` of a failure
     this.changeLines = []; // by the seq of the event
     this.shared = [];
+    this.writes = new Map(); // the seq of an answer -> the files that its call wrote: [path, difference]
     this.summary = {};
     this.parsed = new Map();
     this.count = 0;
@@ -82,6 +83,7 @@ export class Session {
     else if (first === ">" || first === "!") this.words.push(line);
     else if (first === "[") this.changeLines[Number(line.slice(1, line.indexOf(",")))] = line;
     else if (first === "<") this.takeFirst(Number(line.slice(1)));
+    else if (first === "+") this.writes.set(...readJson(line.slice(1)));
     else if (first === "=") this.shared.push(line.slice(1));
     else if (first === "*") this.summary = readJson(line.slice(1));
   }

@@ -4,6 +4,7 @@ import { differencesOf } from "./beside.js";
 import { curlOf, pythonOf, sendable } from "./copies.js";
 import { isAgent } from "./data.js";
 import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
+import { editBlock, patchLines } from "./edits.js";
 import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
 import { copied, jsonBlock } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
@@ -27,6 +28,7 @@ const TEXTS = new Set(["prompt", "content", "output", "text", "detail", "trace",
 // Fields that no reader looks for first: they stand below the content.
 const BOOKKEEPING = new Set(["turn", "call", "by", "room", "metadata", "closing", "settled", "unsettled", "delegations", "messages", "need", "digest", "new",
   "request_id", "id", "labels", "limits", "depth", "roster", "permissions", "callees", "makers", "rules", "state_read", "sent", "usage"]);
+const LEFT_OUT = new Set(["files", "contents"]); // their differences stand in their place
 const FOREIGN = new Set(["value", "arguments", "schema", "profile", "profiles"]);
 
 export class DetailView {
@@ -135,7 +137,7 @@ export class DetailView {
     const shown = [];
     const facts = [];
     for (const [name, value] of Object.entries(body)) {
-      if (name === "type" || value === null) continue;
+      if (name === "type" || value === null || LEFT_OUT.has(name)) continue;
       if (name === "usage") facts.push([name, usageText(value)]);
       else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value, seq));
       else if (FOREIGN.has(name)) shown.push(heading(name, value), name === "arguments" ? argumentsBlock(value) : jsonBlock(value));
@@ -143,8 +145,14 @@ export class DetailView {
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
     const refused = this.session.refused.get(seq) ?? [];
-    return [factTable(main), ...shown, ...refused.slice(0, LISTED).flatMap((one) => [make("h3", { class: "bad hint" }, `refused: ${one.name}`), textBlock(one.note)]), ...this.questionOf(seq),
+    return [factTable(main), ...shown, ...refused.slice(0, LISTED).flatMap((one) => [make("h3", { class: "bad hint" }, `refused: ${one.name}`), textBlock(one.note)]), ...this.writesOf(seq), ...this.questionOf(seq),
       more.length > 0 && make("details", {}, make("summary", {}, "more"), factTable(more))].filter(Boolean);
+  }
+
+  /** Return the files that the call of an answer wrote, as differences. */
+  writesOf(seq) {
+    const writes = this.session.writes.get(seq) ?? [];
+    return writes.map(([path, difference]) => editBlock(path, patchLines(difference)));
   }
 
   /** Return the call or the task that an event answers. */

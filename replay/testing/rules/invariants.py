@@ -26,6 +26,7 @@ from callboard.replay.testing.rules import (
     changes,
     compactions,
     ends,
+    file_versions,
     isolation,
     latches,
     model_choice,
@@ -118,6 +119,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     latches.QuestionLimit,
     repeated_requests.RepairLevels,
     compactions.Compactions,
+    file_versions.FileVersions,
 )
 """All that a log alone can show."""
 

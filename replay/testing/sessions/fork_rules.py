@@ -23,6 +23,7 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
+from callboard.replay.testing.rules.file_versions import Disk
 from callboard.replay.testing.rules.tool_results import states_at
 from callboard.replay.testing.sessions.fork_world import ForkWorld, with_by
 from callboard.replay.testing.sessions.monitors import (
@@ -244,7 +245,7 @@ def _other_state(world: ForkWorld) -> Iterator[str]:
 
 def _other_tail(world: ForkWorld) -> Iterator[str]:
     """Yield the differences of a fork without a change, in which actors took turns as in the recording."""
-    if world.fork.changes or not world.is_in_order or world.injected:
+    if world.fork.changes or not world.is_in_order or world.injected or _lacks_files(world):
         return
     was = [with_by(one.body) for one in world.fork.origin if isinstance(one.body, AskEnded)]
     if len(was) < sum(isinstance(one.body, Ask) for one in world.fork.origin):
@@ -255,6 +256,13 @@ def _other_tail(world: ForkWorld) -> Iterator[str]:
             yield f"a port has worked on event {one.seq}, {one.kind}"
     if world.asks_ended() != was:
         yield "the outcomes are other ones than in the recording"
+
+
+def _lacks_files(world: ForkWorld) -> bool:
+    """Return True if a copy cannot have all files of the recording, so that some results do not fit."""
+    bodies = (one.body for one in world.fork.origin)
+    files = (one for body in bodies if isinstance(body, ToolReturned) for one in body.files)
+    return world.fork.has_copy and not world.fork.skips_lost and any(one.left_out for one in files)
 
 
 def _after_effect(world: ForkWorld) -> Iterator[str]:
@@ -299,6 +307,51 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
                 pass
 
 
+def _other_files(world: ForkWorld) -> Iterator[str]:
+    """Yield the recorded results whose files are not those of the recording, or did not fit the copy."""
+    origin = world.fork.origin
+    here, start = Disk(), _start_of(origin, world.base)
+    for event in world.log:
+        body = event.body
+        if not isinstance(body, ToolReturned):
+            continue
+        was = origin[body.reused - 1].body
+        if body.reused and event.seq > world.base and isinstance(was, ToolReturned):
+            if body.files != was.files:
+                yield f"event {event.seq} has other files than event {body.reused} of the recording"
+            if world.fork.has_copy:
+                yield from _unfit_files(event, body, world, here, start)
+        here.take(body.files)
+
+
+def _unfit_files(
+    event: Event, body: ToolReturned, world: ForkWorld, here: Disk, start: Disk
+) -> Iterator[str]:
+    there = Disk()
+    for one in world.fork.origin[: body.reused - 1]:
+        if isinstance(one.body, ToolReturned):
+            there.take(one.body.files)
+    for path, final in {one.path: one for one in body.files if not one.is_late}.items():
+        if final.left_out and not world.fork.skips_lost:
+            yield f"event {event.seq} is a recorded result, and the copy lacks the bytes of {path}"
+        mine = here.digest(path) if path in here.now else start.digest(path)
+        if path in there.now and mine != there.digest(path):
+            yield f"event {event.seq} is a recorded result of a call that found another {path}"
+
+
+def _start_of(origin: Sequence[Event], base: int) -> Disk:
+    """Return the files of a copy at its base, also of those that the recording found later."""
+    found = Disk()
+    for event in origin:
+        if isinstance(event.body, ToolReturned) and event.seq <= base:
+            found.take(event.body.files)
+    for event in origin[base:]:
+        if isinstance(event.body, ToolReturned):
+            for one in event.body.files:
+                found.first.setdefault(one.path, one)
+    return found
+
+
 FORK_RULES: Final = (
     ForkMonitor("no-effect", "A fork of recorded effects runs no tool with an effect.", _run_effects),
     ForkMonitor("effects-once", "No tool with an effect runs twice for one call of a fork.", _run_twice),
@@ -318,6 +371,11 @@ FORK_RULES: Final = (
     ForkMonitor("fresh-reads", "After a live effect no result of a read tool is reused.", _after_effect),
     ForkMonitor(
         "after-origin", "A result is marked exactly if its `read` tool ran in the fork.", _wrong_marks
+    ),
+    ForkMonitor(
+        "files",
+        "A recorded result keeps its files, and is given where the copy has what it found.",
+        _other_files,
     ),
     ForkMonitor("needs-effect", "An agent that needs an effect takes no further turn.", _turns_after_need),
 )

@@ -35,6 +35,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, Place, plan, planned_again
 from callboard.actors.session.playback import (
     Asked,
@@ -69,6 +70,7 @@ class Fork:
     """A fork to simulate. scenario: of the origin, which makes the answers that are not recorded.
 
     origin: the events of the session that is forked. base, changes, effects: as of `Runtime.fork`.
+    has_copy, skips_lost: as in `Forked`.
     """
 
     scenario: Scenario
@@ -76,6 +78,13 @@ class Fork:
     base: int | None = None
     changes: Mapping[Place, Json] = field(default_factory=dict)
     effects: Effects = "recorded"
+    has_copy: bool = False
+    skips_lost: bool = False
+
+    @property
+    def copy(self) -> CopyChoice:
+        """Return the choice for its files."""
+        return CopyChoice(self.has_copy, self.skips_lost)
 
     @property
     def planned(self) -> ForkPlan:
@@ -104,7 +113,7 @@ class ForkWorld(SessionWorld):
     """
 
     def __init__(self, fork: Fork, memory: Memory | None = None) -> None:
-        self.playback = Playback(fork.planned.recorded, fork.effects)
+        self.playback = Playback(fork.planned.recorded, fork.effects, fork.copy)
         self.fork = fork
         self.live: list[Event] = []
         self.began: list[int] = []
@@ -124,8 +133,10 @@ class ForkWorld(SessionWorld):
             self.fork.effects,
             planned.changes,
             planned.until,
+            has_copy=self.fork.has_copy,
+            skips_lost=self.fork.skips_lost,
         )
-        self.playback = Playback(planned.recorded, self.fork.effects)
+        self.playback = Playback(planned.recorded, self.fork.effects, self.fork.copy)
         self.playback.note(shared)
         answered = frozenset(planned.recorded.open_at_base)
         self.posters = [0] * len(shared)
@@ -149,7 +160,8 @@ class ForkWorld(SessionWorld):
         begin = next(event for event in log if isinstance(event.body, Forked))
         assert isinstance(begin.body, Forked)
         recorded = planned_again(self.fork.origin, begin.body)
-        self.playback = playback = Playback(recorded, begin.body.effects)
+        copy = CopyChoice(begin.body.has_copy, begin.body.skips_lost)
+        self.playback = playback = Playback(recorded, begin.body.effects, copy)
         playback.note(log)
         playback.note_own(log[begin.seq :])
         gate = PortGate()
@@ -260,11 +272,13 @@ class ForkWorld(SessionWorld):
     def _reuse(self, place: str) -> None:
         same = self._asked[place].same
         assert same is not None  # else it was not on offer
-        if not self.playback.choose(same):  # another call has it by now: the question stays
+        files, now = self.playback.files, self.gate.history
+        is_fit = not files.misfit(same.body, same.bases, now)
+        if not is_fit or not self.playback.choose(same):  # another call has it by now: the question stays
             self.offers.pop(f"{_REUSES}{place}")
             return
         request = self._withdraw_question(place).request
-        self.answer(request, answer_to(request, same, request.sender))
+        self.answer(request, files.with_contents(answer_to(request, same, request.sender), now))
 
     def look_ahead(self) -> None:
         """Do the next recorded thing, or offer it while ports work. Advance the clock without a move."""

@@ -16,6 +16,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.histories import HandedHistory
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.labels import united
@@ -40,6 +41,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.uses import use_refusal
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.actors.session.contexts import ContextRequest
+from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.shared_state import NO_STATE, SharedState
@@ -68,10 +70,14 @@ _NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": Tru
 
 
 class Reach(NamedTuple):
-    """The uses that a tool is permitted. rights: of its agent. files: the labels of the session's files."""
+    """The uses that a tool is permitted. rights: of its agent. files: the labels of the session's files.
+
+    history: the versions of these files.
+    """
 
     rights: Layers
     files: FileLabels
+    history: FileHistory | None = None
 
 
 _NO_REACH: Final = Reach((), FileLabels())
@@ -142,7 +148,15 @@ def returned(
         answer = _tool_error(call, f"InvalidState: {why}")
     if answer.uses:
         answer = _confined(call, answer, reach)
+    if answer.files and reach.history is not None:
+        answer = _with_found(answer, reach.history)
     return Post(request.sender, answer)
+
+
+def _with_found(answer: ToolReturned, history: FileHistory) -> ToolReturned:
+    """Return an answer that names the file before each first write, as the live port does: there was none."""
+    found = (FileVersion(one.path, is_found=True) for one in answer.files if history.now(one.path) is None)
+    return replace(answer, files=(*found, *answer.files))
 
 
 def _confined(call: CallTool, answer: ToolReturned, reach: Reach) -> ToolReturned:

@@ -143,7 +143,7 @@ class ScriptedSession(Board):
         if self.scenario.state:
             self.states_given.append((event.seq, shared.values()))
         agent = self.agent(event.sender)
-        reach = ports.Reach(agent.permissions, self.gate.files)
+        reach = ports.Reach(agent.permissions, self.gate.files, self.gate.history)
         run = None
         if self._tools is not None:
             profile = prefix_of(agent).profile.name

@@ -5,7 +5,7 @@ Nothing here waits for real time: the clock of the fork is a number, and its ala
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 
@@ -92,18 +92,23 @@ class Ports:
         return self.has_started
 
 
+Choose: TypeAlias = Callable[[Reusable], Post | None]
+
+
 class Asking:
     """The questions that are shown to a person."""
 
     def __init__(self) -> None:
-        self.asked: dict[int, tuple[Reusable | None, Callable[[Reusable], bool], Callable[[], None]]] = {}
+        self.asked: dict[
+            int, tuple[Reusable | None, Callable[[Reusable], Post | None], Callable[[], None]]
+        ] = {}
         self.withdrawn: list[int] = []
 
     def ask(
         self,
         request: Event,
         same: Reusable | None,
-        choose: Callable[[Reusable], bool],
+        choose: Choose,
         run: Callable[[], None],
     ) -> None:
         self.asked[request.seq] = same, choose, run
@@ -245,7 +250,7 @@ def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_
     assert world.board.admitted == []
     assert not world.plan.is_after_effect
     _, choose, run = world.questions.asked[100]
-    assert choose.__func__ is Playback.choose  # type: ignore[attr-defined]  # a bound method
+    assert choose.func == world.live._choose  # type: ignore[attr-defined]  # a partial of a bound method
     run()
     assert world.board.admitted == [100]
     assert world.plan.is_after_effect

@@ -1,0 +1,88 @@
+"""Tests of the bytes of versions, as the log has them."""
+
+import base64
+import zlib
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.log.file_contents import Base, Contents, digest_of, packed
+from tests.effort import effort
+
+_TEXTS = st.binary(max_size=60) | st.lists(
+    st.sampled_from([b"a\n", b"b\n", b"\n", b"c", b"\r\n"]), max_size=40
+).map(b"".join)
+
+
+@settings(max_examples=effort(60, 2_000))
+@given(st.lists(_TEXTS, min_size=1, max_size=6))
+def test_every_version_of_a_chain_is_read_as_it_was_written(versions: list[bytes]) -> None:
+    contents, base = Contents(), None
+    for data in versions:
+        contents.add([packed(digest_of(data), data, base).content])
+        base = Base(digest_of(data), data)
+    assert [contents.read(digest_of(data)) for data in versions] == versions
+
+
+def test_a_small_change_is_stored_as_a_difference() -> None:
+    lines = [b"line %d of a source file\n" % number for number in range(2_000)]
+    before = b"".join(lines)
+    after = b"".join([*lines[:700], b"another line\n", *lines[701:1_500], *lines[1_502:]])
+    found = packed(digest_of(after), after, Base(digest_of(before), before))
+    assert found.is_difference
+    assert len(found.content) < 300
+
+
+def test_a_difference_that_would_be_longer_is_stored_whole() -> None:
+    found = packed(digest_of(b"abc"), b"abc", Base(digest_of(b"xyz" * 100), b"xyz" * 100))
+    assert not found.is_difference
+
+
+def test_equal_lines_by_the_thousand_take_no_square_of_time() -> None:
+    before, after = b"\n" * 200_000, b"x\n" + b"\n" * 200_000 + b"y"
+    found = packed(digest_of(after), after, Base(digest_of(before), before))
+    contents = Contents([packed(digest_of(before), before).content, found.content])
+    assert contents.read(digest_of(after)) == after
+
+
+def _content(**fields: object) -> Json:
+    return msgspec.Raw(msgspec.json.encode(fields))
+
+
+def _zipped(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data)).decode()
+
+
+_DIGEST = digest_of(b"abc")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        msgspec.Raw(b"[1]"),
+        _content(digest=_DIGEST, data="no base64!"),
+        _content(digest=_DIGEST, data=base64.b64encode(b"no zlib").decode()),
+        _content(digest=_DIGEST, data=_zipped(b"other bytes")),
+        _content(digest=_DIGEST, data=_zipped(b"[[0,9]]\n"), base=digest_of(b"base")),
+        _content(digest=_DIGEST, data=_zipped(b"[[-1,2]]\n"), base=digest_of(b"base")),
+        _content(digest=_DIGEST, data=_zipped(b"[[]]\n"), base=digest_of(b"base")),
+        _content(digest=_DIGEST, data=_zipped(b"[[0,4]]\n" * 2), base=_DIGEST),
+        _content(digest=_DIGEST, data=_zipped(bytes(40_000_000))),
+        _content(digest=_DIGEST, data=_zipped(b"[]\n"), base="none"),
+    ],
+)
+def test_a_damaged_content_is_named_and_never_read(content: Json) -> None:
+    contents = Contents([packed(digest_of(b"base"), b"base").content, content])
+    with pytest.raises(CorruptLog, match="version"):
+        contents.read(_DIGEST)
+    if bytes(content) != b"[1]" and b"no base64" not in bytes(content):
+        assert contents.read(digest_of(b"base")) == b"base"
+
+
+def test_a_version_that_the_log_lacks_is_named() -> None:
+    with pytest.raises(CorruptLog, match="does not have the bytes of version ba7816bf8f01cfea"):
+        Contents().read(_DIGEST)
