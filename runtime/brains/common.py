@@ -29,7 +29,7 @@ SETTINGS_PASSED: Final = ("temperature", "top_p", "top_k")
 EMPTY: Final = "(empty)"
 """In place of a text that no service takes empty."""
 
-NOTHING_SAID: Final[Mapping[str, Any]] = {
+NOTHING_SAID: Final[dict[str, Any]] = {
     "role": "user",
     "content": [{"type": "text", "text": "(no prompt)"}],
 }

@@ -14,6 +14,7 @@ Rules
 
 import asyncio
 import contextvars
+import functools
 import gc
 import heapq
 import logging
@@ -79,12 +80,14 @@ class ClockTimer(asyncio.TimerHandle):
 class ProgramLoop(_Base):
     """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets.
 
-    runs_functions: True for a brain, whose framework runs functions by `run_in_executor`.
+    runs_functions: True for a brain, whose framework runs functions by `run_in_executor`. runs_function: runs
+    one of them, if it may wait for an answer meanwhile.
     refused: the first refusal of I/O, which a framework may have caught.
     """
 
     def __init__(self, salt: int = 0) -> None:  # the base's would open a selector
         self.runs_functions = False
+        self.runs_function: Callable[[Callable[[], object], asyncio.Future[Any]], None] | None = None
         self.refused: MisuseError | None = None
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -328,6 +331,9 @@ class ProgramLoop(_Base):
         if not self.runs_functions:
             raise _refusal("run_in_executor", "threads")
         future: asyncio.Future[T] = self.create_future()
+        if self.runs_function is not None:
+            self.runs_function(functools.partial(func, *args), future)
+            return future
         try:
             future.set_result(func(*args))
         except Exception as error:
