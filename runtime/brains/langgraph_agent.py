@@ -27,7 +27,7 @@ from callboard.runtime.brains.langgraph_doors import inside, open_doors
 from callboard.runtime.brains.langgraph_found import Found
 from callboard.runtime.brains.langgraph_messages import earlier_messages, prompt_message
 from callboard.runtime.brains.langgraph_run import GraphRun
-from callboard.runtime.brains.langgraph_tools import INTERRUPT, answer_interrupt, tools_by_name, tools_of
+from callboard.runtime.brains.langgraph_tools import answer_interrupt, tools_by_name, tools_of
 from callboard.runtime.brains.langgraph_waiting import Waiting
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -117,10 +117,9 @@ async def _answer(ctx: ProgramContext, asked: Interrupt[Any]) -> object:
     value = to_jsonable_python(asked.value, fallback=str)
     proposed = _decisions(value, {"type": "approve"}, plain=True)
     try:
-        given = await ctx.call(INTERRUPT, asked=value, answer=proposed)
+        given = await ctx.call(answer_interrupt, asked=value, answer=proposed)
     except NotApproved as error:
         return _decisions(value, {"type": "reject", "message": error.text}, plain=False)
-    assert isinstance(given, dict)
     return given["answer"]
 
 
@@ -220,9 +219,9 @@ def _name_of(graph: Graph) -> str:
 def _models_of(
     chats: Sequence[BaseChatModel],
 ) -> tuple[LangChainModel | None, list[LangChainModel], dict[int, str]]:
-    """Return the chat models of a graph as models of the session: the default one, the others, and the names.
+    """Return the chat models of a graph as models of the session: the default one, the others, their names.
 
-    The names are by identity, "" for the default one. That is inherited, if the graph has a `SessionChatModel`.
+    The names are by identity, "" for the default one, which a graph with a `SessionChatModel` inherits.
     """
     own = [chat for chat in chats if not isinstance(chat, SessionChatModel)]
     models: list[LangChainModel] = []

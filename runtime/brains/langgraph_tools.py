@@ -61,16 +61,36 @@ def _tool(one: BaseTool, effect: Effect) -> Tool:
     except MisuseError as error:
         raise InvalidAgent(str(error)) from None
 
-    async def run(arguments: dict[str, Any]) -> object:
+    async def in_loop(arguments: dict[str, Any]) -> object:
         with untraced():
-            found = await one.ainvoke(arguments)  # a synchronous one runs on a thread
-        if isinstance(found, Command):
-            raise MisuseError(
-                f"tool {one.name!r} returns a Command, which changes the graph: name it in `in_program`"
-            )
-        return found if isinstance(found, str | ToolOutput) else _plain(found)
+            return _result(one, await one.arun(arguments))
 
-    return Tool(one.name, told["description"], told["input_schema"], run, effect)
+    def on_thread(arguments: dict[str, Any]) -> object:
+        with untraced():
+            return _result(one, one.run(arguments))
+
+    function = in_loop if _is_async(one) else on_thread
+    return Tool(one.name, told["description"], told["input_schema"], function, effect)
+
+
+def _is_async(one: BaseTool) -> bool:
+    if hasattr(one, "coroutine"):  # of a function, or of two
+        return one.coroutine is not None
+    return type(one)._arun is not BaseTool._arun
+
+
+def _result(one: BaseTool, found: object) -> object:
+    """Return what a tool has found as text, JSON values, or its own `ToolOutput`. Raises MisuseError."""
+    if isinstance(found, Command):
+        raise MisuseError(
+            f"tool {one.name!r} returns a Command, which changes the graph: name it in `in_program`"
+        )
+    if isinstance(found, str | ToolOutput):
+        return found
+    try:
+        return to_jsonable_python(found)
+    except ValueError:
+        return str(found)
 
 
 def _of_run(one: BaseTool) -> list[str]:
@@ -78,14 +98,6 @@ def _of_run(one: BaseTool) -> list[str]:
     injected = _get_all_injected_args(one)
     single = {name for name in (injected.runtime, injected.store) if name is not None}
     return sorted({*injected.all_injected_keys, *injected.state} | single)
-
-
-def _plain(value: object) -> object:
-    """Return a result as JSON values; as its text, if it has none."""
-    try:
-        return to_jsonable_python(value)
-    except ValueError:
-        return str(value)
 
 
 def checked(one: BaseTool, arguments: dict[str, Any]) -> None:
@@ -106,6 +118,6 @@ def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> dict[str, An
 
 
 @tool(name=INTERRUPT, effect="read", approval="before")
-def answer_interrupt(asked: Any, answer: Any) -> Any:
+def answer_interrupt(asked: Any, answer: Any) -> dict[str, Any]:
     """Ask a person, and return the answer. Approve it as it is, or with another `answer` in the arguments."""
     return {"answer": answer}

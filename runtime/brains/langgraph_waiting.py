@@ -45,7 +45,7 @@ class Waiting:
         work = one.switch(done) if done is not None else one.switch()
         if one.dead:
             return
-        task = self._loop.create_task(work, context=one.gr_context)
+        task = self._loop.create_task(work, context=one.gr_context.copy())
         future.add_done_callback(lambda given_up: task.cancel() if given_up.cancelled() else None)
         task.add_done_callback(lambda done: self._enter(one, future, done))
 
