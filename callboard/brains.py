@@ -4,6 +4,7 @@ from callboard.lazy_names import lazy_names
 
 _HOMES = {
     "runtime.brains.frameworks": ("UntestedFramework", "pydantic_ai_agent"),
+    "runtime.brains.functions": ("HostAnswer", "as_function"),
     "runtime.brains.langgraph": ("langgraph_agent",),
     "runtime.brains.langgraph_chat": ("LangChainModel", "SessionChatModel"),
     "runtime.brains.pydantic_model": ("PydanticAIModel",),

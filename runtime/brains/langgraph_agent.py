@@ -81,11 +81,12 @@ class LangGraphBrain(Brain):
             self._names,
             self._keys,
             asks_all=self._asks_all,
+            remembers=bool(self._graph.checkpointer),
             waiting=waiting,
             latch=latch,
         )
         with latching(ctx, latch), inside(run):
-            state = await self._executed(ctx, self._state_of(ctx, prompt))
+            state = await self._executed(ctx, run, self._state_of(ctx, prompt))
             found = self._output(state)
         return found if isinstance(found, str) else to_jsonable_python(found)
 
@@ -98,7 +99,7 @@ class LangGraphBrain(Brain):
         earlier = [(one.prompt, one.text) for one in ctx.earlier(EARLIER_MAX)]
         return {_MESSAGES: [*earlier_messages(earlier), prompt_message(msgspec.json.decode(ctx.prompt_json))]}
 
-    async def _executed(self, ctx: ProgramContext, state: object) -> Any:
+    async def _executed(self, ctx: ProgramContext, run: GraphRun, state: object) -> Any:
         """Run the graph to its end, and let a person answer its interrupts."""
         saver = None if self._graph.checkpointer in (None, False) else InMemorySaver()
         graph = self._graph.copy({"checkpointer": saver, "cache": None})
@@ -109,6 +110,7 @@ class LangGraphBrain(Brain):
             if not asked:
                 return found
             answers = await asyncio.gather(*[_answer(ctx, one) for one in asked])
+            run.run_again()
             state = Command(resume={one.id: given for one, given in zip(asked, answers, strict=True)})
 
 

@@ -13,7 +13,6 @@ are wrapped once, when the first brain is made. Outside of a brain's run they ar
 
 import contextlib
 import functools
-import random
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from types import ModuleType
@@ -48,7 +47,7 @@ class Run(Protocol):
     def refuse(self, text: str) -> Exception:
         """Return the error for a way that does not lead to the session."""
 
-    def chance(self) -> random.Random:
+    def chance(self) -> object:
         """Return the generator of random numbers."""
 
 
@@ -89,7 +88,7 @@ def open_doors() -> None:
     _wrap(BaseTool, "arun", _call)
     _wrap(BaseTool, "run", _call_now)
     for module in (node_retry, middleware_retry):
-        vars(module)["random"] = _Chance(random)
+        vars(module)["random"] = _Chance(vars(module)["random"])
 
 
 def _wrap(kind: type, name: str, door: Callable[..., Any]) -> None:

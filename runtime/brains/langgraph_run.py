@@ -23,10 +23,11 @@ from callboard.actors.protocol.errors import (
     NotApproved,
 )
 from callboard.runtime.brains.common import NOTHING_SAID, Latch
+from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
 from callboard.runtime.brains.langgraph_doors import Through
-from callboard.runtime.brains.langgraph_messages import Conversation
-from callboard.runtime.brains.langgraph_requests import told_in_format, wanted_of
+from callboard.runtime.brains.langgraph_messages import Conversation, Said
+from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
 from callboard.runtime.brains.langgraph_tools import arguments_of, checked
 from callboard.runtime.brains.langgraph_waiting import Waiting
 from callboard.runtime.programs.context import ProgramContext
@@ -37,7 +38,7 @@ class GraphRun:
 
     names: of the chat models that it may ask, by their identity; "" for the brain's default one.
     asks_all: the default model answers for every chat model. keys: of the session's shared state that the
-    graph has, too: it gets what a tool has changed there.
+    graph has, too: it gets what a tool has changed there. remembers: the graph may be interrupted.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class GraphRun:
         keys: Collection[str],
         *,
         asks_all: bool,
+        remembers: bool,
         waiting: Waiting,
         latch: Latch,
     ) -> None:
@@ -58,11 +60,12 @@ class GraphRun:
         self._names = names
         self._keys = keys
         self._asks_all = asks_all
-        self._waiting = waiting
         self._latch = latch
         self._said = Conversation(ctx.run_name)
         self._state = {key: ctx.state[key] for key in keys}
+        self._answers = Answers(remembers=remembers)
         self.now = waiting.now
+        self.run_again = self._answers.run_again
         self.refuse = latch.refuse
         self.chance = ctx.random
 
@@ -77,11 +80,16 @@ class GraphRun:
         except MisuseError as error:
             raise self.refuse(str(error)) from None
         model = self._model_of(chat)
+        said = said or [NOTHING_SAID]
+        asked = (model, system, said, wanted)
+        return await self._answers.of(asked, lambda: self._asked(model, "\n\n".join(system), said, wanted))
+
+    async def _asked(self, model: str, system: str, said: list[Said], wanted: Wanted) -> ChatResult:
         try:
             reply = await self._ctx.ask_model(
-                messages=said or [NOTHING_SAID],
+                messages=said,
                 tools=wanted.tools,
-                system="\n\n".join(filter(None, system)),
+                system=system,
                 settings=wanted.settings,
                 max_tokens=wanted.max_tokens,
                 force_tool=wanted.force_tool,
@@ -123,16 +131,21 @@ class GraphRun:
         call = wanted if isinstance(wanted, Mapping) and wanted.get("type") == "tool_call" else None
         arguments = arguments_of(tool, call["args"] if call is not None else wanted)
         checked(tool, arguments)
+        return await self._answers.of(
+            (tool.name, arguments), lambda: self._called(tool.name, arguments, call)
+        )
+
+    async def _called(self, name: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         try:
-            content = str(await self._ctx.call(tool.name, **arguments))
+            content = str(await self._ctx.call(name, **arguments))
         except (Interrupted, NotApproved, CallFailed) as error:
             told = error.text if isinstance(error, CallFailed) else str(error)
             if call is None:
                 raise ToolException(told) from None
-            return ToolMessage(told, tool_call_id=call["id"], name=tool.name, status="error")
+            return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
         if call is None:
             return content
-        message = ToolMessage(content, tool_call_id=call["id"], name=tool.name)
+        message = ToolMessage(content, tool_call_id=call["id"], name=name)
         changed = self._changed()
         return Command(update={**changed, "messages": [message]}) if changed else message
 

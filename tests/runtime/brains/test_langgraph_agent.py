@@ -199,10 +199,14 @@ def decided(brain: Any, answers: Any, *decisions: Any) -> Any:
     return asyncio.run(decide())
 
 
+def approved(question: Any) -> None:
+    question.approve()
+
+
 @pytest.mark.parametrize(
     ("decide", "text"),
     [
-        (lambda question: question.approve(), "person said True"),
+        (approved, "person said True"),
         (lambda question: question.deny("no"), "person said False"),
         (
             lambda question: question.approve(arguments={**question.arguments, "answer": "maybe"}),
@@ -216,6 +220,29 @@ def test_an_interrupt_waits_for_a_person(decide: Any, text: str) -> None:
 
     brain = langgraph_agent(one_node(node, checkpointer=InMemorySaver()))
     assert decided(brain, saying("x"), decide).text == text
+
+
+def test_what_a_node_did_before_an_interrupt_is_not_done_again_after_it() -> None:
+    done: list[str] = []
+
+    @tool
+    def book(what: str) -> str:
+        """Book."""
+        done.append(what)
+        return f"booked {what}"
+
+    async def node(state: MessagesState) -> Any:
+        heard = (await CHAT.ainvoke("which?")).text
+        first = await book.ainvoke({"what": heard})
+        if not interrupt(f"{first}, go on?"):
+            return {"messages": [AIMessage("stopped")]}
+        second = await book.ainvoke({"what": heard})  # the same again, after the interrupt: a new call
+        return {"messages": [AIMessage(f"{first}, {second}, {interrupt('sure?')}")]}
+
+    brain = langgraph_agent(one_node(node, checkpointer=InMemorySaver()))
+    outcome = decided(brain, saying("a room"), approved, approved)
+    assert (outcome.text, outcome.usage.calls) == ("booked a room, booked a room, True", 1)
+    assert done == ["a room", "a room"]
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
@@ -238,7 +265,7 @@ def test_the_approvals_of_middleware_are_approvals_of_ours(mode: str) -> None:
 
     middleware: Any = HumanInTheLoopMiddleware({"pay": True}, interrupt_mode=mode)  # type: ignore[arg-type]  # one of its words
     brain = langgraph_agent(agent(pay, middleware=[middleware], checkpointer=InMemorySaver()))
-    outcome = decided(brain, answers, lambda one: one.approve(), lambda one: one.deny("too much"))
+    outcome = decided(brain, answers, approved, lambda one: one.deny("too much"))
     assert (outcome.text, paid) == ("done", [1])
     assert told[0] == ("paid 1", False)
     assert told[1][1]
