@@ -10,7 +10,7 @@ from agents import function_tool
 from agents.tool_context import ToolContext
 from langchain_core.tools import tool as langchain_tool
 from pydantic_ai import Agent as FrameworkAgent
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from callboard.actors.protocol.client_messages import AskEnded
@@ -58,7 +58,7 @@ def test_pydantic_ai_takes_it_as_a_tool() -> None:
     async def go() -> Any:
         def says(messages: Any, info: Any) -> ModelResponse:
             last: Any = messages[-1].parts[-1]
-            if isinstance(last, ToolReturnPart):
+            if last.part_kind == "tool-return":
                 return ModelResponse(parts=[TextPart(f"It is {last.content['text']}.")])
             (offered,) = info.function_tools
             assert (offered.name, offered.description) == ("oracle", "Knows.")
