@@ -5,7 +5,8 @@ attributes. They are followed as the framework itself does to find sub-graphs. W
 is not found: a tool of that kind is refused when it is called, a model when it is asked.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -21,8 +22,13 @@ from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.pregel._utils import get_function_nonlocals
 
+from callboard.runtime.brains.langgraph_tools import functions_of
+
 _LIBRARIES: Final = ("langchain_core.", "langgraph.", "langsmith.", "pydantic", "asyncio", "functools")
 _DEPTH_MAX: Final = 12
+_PARTS_MAX: Final = 5_000
+"""Parts that are followed: a node may use a library whose functions lead anywhere."""
+
 _HOLDERS: Final = (Mapping, list, tuple, set, frozenset)
 
 
@@ -41,7 +47,7 @@ class Found:
         self._follow(graph, 0)
 
     def _follow(self, part: object, depth: int) -> None:
-        if id(part) in self._seen or depth > _DEPTH_MAX:
+        if id(part) in self._seen or depth > _DEPTH_MAX or len(self._seen) >= _PARTS_MAX:
             return
         self._seen[id(part)] = part
         if isinstance(part, BaseChatModel):
@@ -49,7 +55,7 @@ class Found:
         elif isinstance(part, BaseTool):
             self.tools.append(part)
             if part.name in self._inner:
-                self._follow_all(_functions_of(part), depth)
+                self._follow_all((*functions_of(part), *vars(part).values()), depth)
         elif isinstance(part, Pregel):
             self.graphs.append(part)
             self._follow_all((node.bound for node in part.nodes.values()), depth)
@@ -61,11 +67,6 @@ class Found:
             self._follow(one, depth + 1)
 
 
-def _functions_of(tool: BaseTool) -> Iterator[object]:
-    yield from (getattr(tool, "func", None), getattr(tool, "coroutine", None), type(tool)._run)
-    yield from vars(tool).values()
-
-
 def _inside(part: object) -> Iterable[object]:
     """Return what a part holds that is neither a model, nor a tool, nor a graph."""
     if isinstance(part, ToolNode):
@@ -75,15 +76,23 @@ def _inside(part: object) -> Iterable[object]:
     if isinstance(part, MethodType):
         return part.__self__, part.__func__
     if isinstance(part, FunctionType):
-        return () if part.__module__.startswith(_LIBRARIES) else get_function_nonlocals(part)
+        # A library's function knows its globals, which are its own, and what it closes over, which is not.
+        is_of_library = part.__module__.startswith((*_LIBRARIES, "langchain."))
+        return _cells(part) if is_of_library else get_function_nonlocals(part)
     if isinstance(part, AgentMiddleware):
-        methods = (getattr(type(part), name, None) for name in dir(type(part)) if "model" in name)
-        return *vars(part).values(), *filter(None, methods)
+        methods = (getattr(type(part), name) for name in dir(type(part)) if not name.startswith("__"))
+        return *vars(part).values(), *methods
     if isinstance(part, _HOLDERS):
         return part.values() if isinstance(part, Mapping) else part
     if _is_own(type(part)):
         return vars(part).values() if hasattr(part, "__dict__") else ()
     return ()
+
+
+def _cells(function: FunctionType) -> Iterable[object]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # an empty one
+            yield cell.cell_contents
 
 
 def _inside_runnable(part: Runnable[Any, Any]) -> Iterable[object]:

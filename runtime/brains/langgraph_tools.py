@@ -6,12 +6,13 @@ graph is refused, unless it runs in the program.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.prebuilt.tool_node import _get_all_injected_args
-from langgraph.types import Command
+from langgraph.pregel._utils import get_function_nonlocals
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -56,6 +57,11 @@ def _tool(one: BaseTool, effect: Effect) -> Tool:
             f"tool {one.name!r} takes {taken[0]!r} of the graph's run, and a call may run in another "
             "process: give it arguments instead, or name it in `in_program`"
         )
+    if any(interrupt in get_function_nonlocals(function) for function in functions_of(one)):
+        raise InvalidAgent(
+            f"tool {one.name!r} calls `interrupt`, which only the graph's run can answer: name it in "
+            "`in_program`"
+        )
     try:
         told = definition(one)
     except MisuseError as error:
@@ -71,6 +77,12 @@ def _tool(one: BaseTool, effect: Effect) -> Tool:
 
     function = in_loop if _is_async(one) else on_thread
     return Tool(one.name, told["description"], told["input_schema"], function, effect)
+
+
+def functions_of(one: BaseTool) -> list[Callable[..., Any]]:
+    """Return the functions that a tool may run."""
+    found = (getattr(one, "func", None), getattr(one, "coroutine", None), type(one)._run, type(one)._arun)
+    return [function for function in found if function is not None]
 
 
 def _is_async(one: BaseTool) -> bool:

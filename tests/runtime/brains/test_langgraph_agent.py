@@ -10,11 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRetryMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelRetryMiddleware,
+    SummarizationMiddleware,
+)
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.runtime import Runtime as FrameworkRuntime
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
@@ -141,6 +147,7 @@ def test_sub_graphs_synchronous_nodes_and_parallel_equal_questions_are_led() -> 
     assert (outcome.text, outcome.usage.calls) == ("answer 1", 5)
     ends = {simulate(brain, lambda request: say("a"), "go", seed=seed).outcome.text for seed in range(4)}
     assert ends == {"a"}
+    explore(brain, lambda request: say("a"), "go", runs=10, faults="all")  # raises BrokenRules
 
 
 def test_synchronous_tools_in_nodes_are_calls_and_their_failures_are_exceptions() -> None:
@@ -379,6 +386,14 @@ def test_earlier_asks_of_a_session_are_its_history() -> None:
     assert heard == [["one"], ["one", "answer 1", "two"]]
 
 
+def test_the_context_of_a_graph_may_be_anything() -> None:
+    def node(state: MessagesState, runtime: FrameworkRuntime[Any]) -> Any:
+        return {"messages": [AIMessage(f"hello {runtime.context['who']}")]}
+
+    brain = langgraph_agent(one_node(node), context={"who": "Ann", "lock": asyncio.Lock})
+    assert run(brain).text == "hello Ann"
+
+
 def test_a_changed_graph_is_a_divergence_that_names_the_message() -> None:
     @tool
     def look() -> str:
@@ -429,3 +444,26 @@ def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) ->
         [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) > 50
+
+
+def test_the_models_and_tools_of_middleware_are_found() -> None:
+    summary = OwnChat(says="summary")
+
+    @tool
+    def note(text: str) -> str:
+        """Note."""
+        return text
+
+    class Noting(AgentMiddleware[Any, Any, Any]):
+        tools = (note,)
+
+        async def abefore_agent(self, state: Any, runtime: Any) -> Any:
+            return {"messages": [await self.about.ainvoke("in short?")]}
+
+        about = summary
+
+    brain = langgraph_agent(agent(middleware=[Noting(), SummarizationMiddleware(OwnChat(model_name="sums"))]))
+    assert list(brain.tools) == ["note"]
+    assert {one.spec.name for one in brain.models} == {"langchain:fake:own", "langchain:fake:sums"}
+    assert run(brain, saying("fine")).text == "fine"
+    assert len(summary.asked) == 1
