@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-programs crash-deploys exhaust bench regreader regreader-real conformance mutants screenshots docs clean
+.PHONY: demo test campaign check crash crash-served crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -50,6 +50,9 @@ crash-served: $(STAMP)  ## the same with models behind a server on loopback that
 
 crash-programs: $(STAMP)  ## kill a program at every point of a sequence and of a gather
 	$(BIN)/python -m tests.crash.test_programs
+
+crash-compaction: $(STAMP)  ## kill an agent at every point while its conversation becomes shorter
+	$(BIN)/python -m tests.crash.test_compaction
 
 crash-deploys: $(STAMP)  ## deploy wrong code under 200 killed programs, and roll back: make crash-deploys SEED=1
 	$(BIN)/python -m tests.crash.wrong_deploys $(if $(SEED),--seed $(SEED))

@@ -46,6 +46,7 @@ class Fake(BaseChatModel):
         return "fake"
 
     def bind_tools(self, tools: Any, **given: Any) -> Any:
+        """Return this model with tools."""
         return self.bind(tools=tools)
 
     def _generate(self, messages: Any, *args: Any, **given: Any) -> ChatResult:

@@ -12,6 +12,8 @@ from callboard.actors.protocol.client_messages import SessionOpened as SessionOp
 from callboard.actors.protocol.client_messages import Tell as Tell
 from callboard.actors.protocol.client_messages import TellEnded as TellEnded
 from callboard.actors.protocol.client_messages import ToolsChanged as ToolsChanged
+from callboard.actors.protocol.compaction_messages import Compacted as Compacted
+from callboard.actors.protocol.compaction_messages import SummaryRefused as SummaryRefused
 from callboard.actors.protocol.messages import Begin as Begin
 from callboard.actors.protocol.messages import CancelTask as CancelTask
 from callboard.actors.protocol.messages import DeciderFailed as DeciderFailed
@@ -66,6 +68,7 @@ __all__ = [
     "CapacityGiven",
     "CheckSchema",
     "Close",
+    "Compacted",
     "ContextMade",
     "DeciderFailed",
     "Delegate",
@@ -90,6 +93,7 @@ __all__ = [
     "SettleBudget",
     "Stop",
     "Stopped",
+    "SummaryRefused",
     "Tell",
     "TellEnded",
     "TimerFired",

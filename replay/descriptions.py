@@ -23,6 +23,7 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.replay.compaction_words import compacted, service_edits
 from callboard.replay.formats import counted, duration, json_text, tokens, utc, value_text
 from callboard.runtime.log.tree import prompt_text
 
@@ -129,14 +130,6 @@ def _turn_requested(body: m.TurnRequested) -> str:
     )
 
 
-def _compacted(body: Compacted) -> str:
-    how = f"{counted(body.results, 'result')} cleared" if body.by == "clear" else f"summary {body.summary}"
-    return (
-        f"{how} in place of {counted(body.upto, 'message')}, {body.kept} kept, "
-        f"at most {tokens(body.after)} tokens after {tokens(body.before)}"
-    )
-
-
 def _reply(body: p.ModelReplied) -> str:
     status = f"{body.status}: " * (body.status != "ok")
     unknown = "; use not known" * (body.usage is None)
@@ -146,7 +139,7 @@ def _reply(body: p.ModelReplied) -> str:
     if said is None:
         return f"{status}content that cannot be read{unknown}"
     made = [f"{use.name} {json_text(use.input)}" for use in said.uses]
-    return f"{status}{' | '.join(filter(None, [said.text, *made]))}{unknown}"
+    return f"{status}{' | '.join(filter(None, [said.text, *made, *service_edits(body)]))}{unknown}"
 
 
 def _returned(body: p.ToolReturned) -> str:
@@ -311,7 +304,7 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
     ),
     m.ToolsGiven: Description("Tools", "tool", lambda it: _tool_names(it.tools)),
     m.TurnRequested: _aside("Turn", _turn_requested, links=("new",)),
-    Compacted: Description("Compacted", "model", _compacted, links=("summary",)),
+    Compacted: Description("Compacted", "model", compacted, links=("summary",)),
     SummaryRefused: Description(
         "Summary refused",
         "model",

@@ -366,7 +366,7 @@ def limits_of(limits: Limits | None) -> Limits:
 def checked_name(what: str, name: str) -> str:
     """Return a session or request id that a log and a command line can hold. Raises MisuseError."""
     if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
-        raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
+        raise MisuseError(f"{what}={name!r:.80}: use up to {NAME_CHARS_MAX} printable characters")
     return name
 
 

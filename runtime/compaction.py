@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.profiles import CompactRules
 from callboard.runtime.models.fallback import Fallback, model_or_name
+from callboard.runtime.models.function import FunctionModel
 from callboard.runtime.sanitize import clean_text
 
 if TYPE_CHECKING:
+    from callboard.runtime.models.function import Answers
     from callboard.runtime.models.protocol import Model
 
 
@@ -20,6 +22,9 @@ class Compact:
     summarise: False if old results are cleared and nothing is summarised.
     instructions: to the model that writes a summary, instead of callboard's own.
     model: writes the summaries, a model or its name; None for the agent's own.
+    by: a function that writes the summaries instead of a model. It takes the request for a summary, whose
+        `conversation` is to be summarised and ends with the instructions, and returns a text; plain, on a
+        thread, or async. It costs nothing, and its answers are in the log, so a replay does not call it.
 
     Raises InvalidAgent for rules that cannot work, UnknownName for a model's name that no provider knows.
 
@@ -35,6 +40,7 @@ class Compact:
         summarise: bool = True,
         instructions: str = "",
         model: "Model | str | None" = None,
+        by: "Answers | None" = None,
     ) -> None:
         if not isinstance(at, int | float) or not math.isfinite(at) or not 0.05 <= at <= 1:
             raise InvalidAgent(f"Compact(at=...) is a share of the window from 0.05 to 1, not {at!r:.40}")
@@ -44,7 +50,7 @@ class Compact:
             raise InvalidAgent(f"Compact(instructions=...) is a text, not {instructions!r:.40}")
         if not isinstance(summarise, bool):
             raise InvalidAgent(f"Compact(summarise=...) is True or False, not {summarise!r:.40}")
-        self.model = _one_model(model)
+        self.model = _one_model(model) if by is None else _function(by, model, instructions, summarise)
         self.rules = CompactRules(
             percent=round(at * 100),
             keep=keep_turns,
@@ -66,6 +72,14 @@ class Compact:
 
     def __repr__(self) -> str:
         return f"Compact(at={self.rules.percent / 100})"
+
+
+def _function(by: "Answers", model: object, instructions: str, summarise: bool) -> "Model":
+    if not callable(by):
+        raise InvalidAgent(f"Compact(by=...) is a function that returns a summary, not {by!r:.40}")
+    if model is not None or instructions or not summarise:
+        raise InvalidAgent("Compact(by=...) takes neither model= nor instructions= nor summarise=False")
+    return FunctionModel(by)
 
 
 def _one_model(given: "Model | str | None") -> "Model | None":

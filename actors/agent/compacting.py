@@ -19,7 +19,7 @@ from callboard.actors.agent.shortening import (
     conversation_of,
     turn_starts,
     with_conversation,
-    without_results,
+    without_old_parts,
 )
 from callboard.actors.agent.state import (
     AgentState,
@@ -113,7 +113,7 @@ def frees_enough(state: AgentState, shorter: Shorter) -> bool:
 def _shorten(state: AgentState, settled: Settled | None, pending: Pending, need: int, excess: int) -> Verdict:
     """Shorten a conversation. need: of the next request as it is. excess: the tokens to free."""
     compaction = compaction_of(state)
-    shorter = without_results(state, compaction)
+    shorter = without_old_parts(state, compaction)
     if shorter is not None and not frees_enough(state, shorter):
         shorter = None
     if shorter is not None and state.context_tokens - shorter.conversation.tokens >= excess:
@@ -164,6 +164,7 @@ def announce(
         by="summary" if summary else "clear",
         summary=summary,
         results=shorter.results,
+        thoughts=shorter.thoughts,
         before=state.context_tokens,
         after=kept.tokens,
     )
@@ -204,6 +205,8 @@ def summary_need(state: AgentState, tokens: int) -> Need:
     if (tokens + state.model.max_tokens) * 200 <= window * compaction.rules.percent:
         return NOTHING
     model = compaction.rules.model
+    if model is not None and model.is_free:
+        return NOTHING
     specs = (model,) if model is not None else (state.fallback.specs if state.fallback else (state.model,))
     return bound_of_any(tokens + len(_block(compaction)), specs)
 

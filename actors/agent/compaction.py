@@ -1,6 +1,7 @@
 """Compaction: an agent's conversation becomes shorter before it fills the window of its model.
 
-    clear      the results of older calls become one line each; the calls stay
+    clear      the results of older calls become one line each, and the thinking of older replies goes; the
+               calls stay
     summary    a turn of its own, which is not counted, asks for a summary of the older messages. It stands
                behind the prompt in the first message, in place of them
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from callboard.actors.protocol.blocks import THOUGHTS
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.value_types import InputAsked, InputGiven
@@ -77,9 +78,16 @@ _TEXT: Final = msgspec.json.Decoder(str)
 BLANKS_SINCE: Final = 2
 """The rules since which a blank text is no words: those that an agent said before stay its last ones."""
 
-_READ: Final = frozenset({"text", "tool_use"})
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+_COMPACTION_SINCE: Final = 2
+"""The rules since which a model goes on with a reply after its service has compacted the conversation."""
+
+READ: Final = frozenset({"text", "tool_use"})
 _NO_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({})
+
+
+def is_paused(stop_reason: str, rules: int) -> bool:
+    """Return True if a model is asked again for the rest of its reply. rules: of the session."""
+    return stop_reason == "pause_turn" or (stop_reason == "compaction" and rules >= _COMPACTION_SINCE)
 
 
 def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | None:
@@ -112,7 +120,7 @@ def read(content: Json, specs: Mapping[str, ToolSpec] = _NO_SPECS) -> Said | Non
             uses.append(replace(use, refused=block.refused) if block.refused else use)
         else:
             is_text_only = False
-            is_thought_only = is_thought_only and kind in _THOUGHTS
+            is_thought_only = is_thought_only and kind in THOUGHTS
     text = "\n".join(texts)
     is_empty = is_thought_only and not text.strip()
     return Said(text, tuple(uses), is_text_only and is_empty, is_empty)
@@ -124,7 +132,7 @@ def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:
     try:
         raw = _RAW_BLOCKS.decode(content)
         types = [(_TYPE.decode(block).type, block) for block in raw]
-        return tuple(_BLOCK.decode(block) if kind in _READ else _Block(kind) for kind, block in types)
+        return tuple(_BLOCK.decode(block) if kind in READ else _Block(kind) for kind, block in types)
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -38,7 +38,7 @@ from callboard.actors.agent.background import after_silence
 from callboard.actors.agent.calls import start_calls
 from callboard.actors.agent.compacting import begun as begun_compaction
 from callboard.actors.agent.compacting import given_up
-from callboard.actors.agent.content import BLANKS_SINCE, Said, last_words, read
+from callboard.actors.agent.content import BLANKS_SINCE, Said, is_paused, last_words, read
 from callboard.actors.agent.empty_answers import (
     ask_again_after_empty,
     finish_empty,
@@ -197,7 +197,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
 def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     if said.uses:
         return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
-    if stop_reason == "pause_turn":
+    if is_paused(stop_reason, state.rules):
         return ask_turn_if_left(state, settled)
     return _on_silence(state, said, stop_reason, settled)
 

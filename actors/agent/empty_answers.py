@@ -14,6 +14,7 @@ Rules
 
 from msgspec.structs import replace
 
+from callboard.actors.agent.content import is_paused
 from callboard.actors.agent.failed_calls import ask_again, attempts_made
 from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of
 from callboard.actors.agent.turns import Decision, finish
@@ -35,7 +36,7 @@ def may_ask_again_after(state: AgentState, reply: ModelReplied) -> bool:
         return False
     if state.background.words.size and has_turns_left(state):
         return False
-    if state.empty_turn == state.turn or reply.stop_reason == "pause_turn":
+    if state.empty_turn == state.turn or is_paused(reply.stop_reason, state.rules):
         return False
     return attempts_made(state) < (state.limits.max_model_attempts or 1)
 

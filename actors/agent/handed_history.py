@@ -20,7 +20,7 @@ from callboard.actors.agent.open_calls import only_answers
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.tasks import NOTHING_UNHEARD, Unheard
-from callboard.actors.protocol.blocks import content_of, is_private, kind_of
+from callboard.actors.protocol.blocks import THOUGHTS, content_of, is_private, kind_of
 from callboard.actors.protocol.conversation import blocks_of, is_by
 from callboard.actors.protocol.histories import HandedHistory, history_of, origins_of, with_makers
 from callboard.actors.protocol.immutable import Json
@@ -32,8 +32,6 @@ from callboard.actors.protocol.spoken_calls import has_calls, in_words
 
 FOREIGN: Final = Origin(adapter="handed-over")
 """The maker of replies that count as another model's: in words, or with the use of a service's tools."""
-
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def as_read(begin: Begin, prefix: RequestPrefix) -> HandedHistory:
@@ -82,5 +80,5 @@ def with_media(state: AgentState) -> AgentState:
 def _uses_service(said: Json) -> bool:
     """Return True if a reply holds the use of a service's own tool."""
     return is_by("assistant", said) and any(
-        is_private(kind) and kind not in _THOUGHTS for kind in map(kind_of, blocks_of(content_of(said)))
+        is_private(kind) and kind not in THOUGHTS for kind in map(kind_of, blocks_of(content_of(said)))
     )

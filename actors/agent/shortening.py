@@ -1,4 +1,4 @@
-"""A shorter form of a conversation: old results become lines, or older messages become a summary.
+"""A shorter conversation: old results become lines and thinking goes, or a summary stands for messages.
 
 The bound on the input of the shorter form is the smaller one of two:
 
@@ -17,37 +17,40 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.compaction import Compaction, Conversation
+from callboard.actors.agent.content import READ
 from callboard.actors.agent.fallback import Fallback
 from callboard.actors.agent.input_bound import is_believed
 from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.agent.tool_changes import whole_digest
-from callboard.actors.protocol.blocks import content_of, id_of, kind_of, parts_of
+from callboard.actors.protocol.blocks import THOUGHTS, as_list, content_of, id_of, kind_of, parts_of
 from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY, cleared_result
 from callboard.actors.protocol.conversation import (
     blocks_of,
     is_by,
+    message,
     text_block,
     text_json,
     tool_result,
     user_message,
 )
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.makers import NO_ORIGINS, maker_of, with_reply
 from callboard.actors.protocol.media import NO_MEDIA, media_in, together
 from callboard.actors.protocol.port_messages import ModelReplied
 
-_THOUGHTS: Final = b"thinking"
+_THINKING: Final = b"thinking"
 _STRING: Final = msgspec.json.Decoder(str)
 
 
 class Shorter(NamedTuple):
-    """A shorter conversation. upto: the messages that are shortened. results: the number of cleared ones."""
+    """A shorter conversation. upto: the messages that are shortened. results, thoughts: as of `Compacted`."""
 
     conversation: Conversation
     upto: int
     results: int = 0
+    thoughts: int = 0
 
 
 def conversation_of(state: AgentState, compaction: Compaction) -> Conversation:
@@ -97,7 +100,7 @@ def with_count(state: AgentState, reply: ModelReplied, *, is_kept: bool) -> Comp
     sizes = known.sizes
     if known.counted and known.counter == state.model.name and prompt > known.counted:
         sizes = sizes.put(place, prompt - known.counted)
-    if is_kept and usage.output_tokens and bytes(reply.content).find(_THOUGHTS) < 0:
+    if is_kept and usage.output_tokens and bytes(reply.content).find(_THINKING) < 0:
         sizes = sizes.put(place + 1, usage.output_tokens)
     return replace(known, sizes=sizes, counted=usage.tokens, counter=state.model.name, is_counted=True)
 
@@ -112,23 +115,30 @@ def turn_starts(history: IntMap[Json]) -> Iterator[int]:
             yield place
 
 
-def without_results(state: AgentState, compaction: Compaction) -> Shorter | None:
-    """Clear the results before the last turns; return None if there is nothing to clear."""
+def without_old_parts(state: AgentState, compaction: Compaction) -> Shorter | None:
+    """Clear results and thinking before the last turns; return None if there is nothing to clear."""
     starts = [*zip(range(compaction.rules.keep), turn_starts(state.history), strict=False)]
     if len(starts) < compaction.rules.keep or compaction.rules.keep < 1:
         return None
     upto = starts[-1][1]
-    history, sizes, freed, count = state.history, compaction.sizes, 0, 0
+    history, sizes, freed, count, thoughts = state.history, compaction.sizes, 0, 0, 0
     for place in range(max(1, compaction.cleared), upto):
         said, before = history.get(place), history.get(place - 1)
-        if said is None or before is None or not is_by("user", said) or not is_by("assistant", before):
-            continue
-        shorter, results = _cleared(prefix_of(state), before, said)
-        if results:
+        if said is None or before is None or is_by("user", said) == is_by("user", before):
+            continue  # a reply that was paused, and what stands beside it
+        if is_by("user", said):
+            shorter, results = _cleared(prefix_of(state), before, said)
+        else:
+            shorter, results = _without_thoughts(said), 0
+            is_paused = not is_by("user", history.get(place + 1) or before)
+            if shorter is said or is_paused:
+                continue
+            thoughts += 1
+        if shorter is not said:
             history, count = history.put(place, shorter), count + results
             freed += max(0, (sizes.get(place) or 0) - len(shorter))
             sizes = sizes.drop(place)
-    if not count:
+    if not count + thoughts:
         return None
     prefix = prefix_of(state)
     tokens = _bound(state, compaction, prefix, history, state.context_tokens - freed)
@@ -141,7 +151,7 @@ def without_results(state: AgentState, compaction: Compaction) -> Shorter | None
         fallback=_books(state, prefix, history),
         is_anew=True,
     )
-    return Shorter(kept, upto, count)
+    return Shorter(kept, upto, count, thoughts)
 
 
 def _cleared(prefix: RequestPrefix, before: Json, said: Json) -> tuple[Json, int]:
@@ -156,6 +166,27 @@ def _cleared(prefix: RequestPrefix, before: Json, said: Json) -> tuple[Json, int
         count += shorter is not None
         blocks.append(block if shorter is None else shorter)
     return (user_message(tuple(blocks)), count) if count else (said, 0)
+
+
+def _without_thoughts(said: Json) -> Json:
+    """Return a reply without its thinking; the same object if its service may need that, or nothing is left.
+
+    Thinking goes whole or stays whole. It stays where a part has an id or a signature of its own, which its
+    service looks for beside the calls, and in a reply that holds more than words and calls.
+    """
+    blocks = blocks_of(content_of(said))
+    kinds = {*map(kind_of, blocks)}
+    kept = [block for block in blocks if kind_of(block) not in THOUGHTS]
+    if kinds - THOUGHTS - READ or not kinds - THOUGHTS or not kinds & THOUGHTS:
+        return said
+    if any(_is_bound(block) for block in blocks if kind_of(block) in THOUGHTS):
+        return said
+    return message("assistant", as_list(kept))
+
+
+def _is_bound(thought: Json) -> bool:
+    part = parts_of(thought).get("part", NULL)
+    return part != NULL and any(parts_of(part).get(key, NULL) != NULL for key in ("id", "signature"))
 
 
 def _line_for(prefix: RequestPrefix, names: dict[str, str], block: Json) -> Json | None:

@@ -213,8 +213,8 @@ def has_turns_left(state: AgentState) -> bool:
 
 
 def need_of(state: AgentState) -> Need:
-    """Return the most that a call with this conversation can use: nothing for a program's step."""
-    if state.model.is_program:
+    """Return the most that a call with this conversation can use: nothing for a model that is free."""
+    if state.model.is_free:
         return NOTHING
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 

@@ -51,7 +51,7 @@ def take_summary(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
 def _is_summary(said: Said, stop_reason: str) -> bool:
     if said.uses or not said.text.strip():
         return False
-    return stop_reason not in UNUSABLE and stop_reason not in ("max_tokens", "pause_turn")
+    return stop_reason not in UNUSABLE and stop_reason not in ("max_tokens", "pause_turn", "compaction")
 
 
 def on_refused(state: AgentState, seq: int, refused: SummaryRefused) -> Decision:

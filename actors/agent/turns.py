@@ -71,7 +71,7 @@ def ask_turn(
             fallback, more = with_message(state, fallback, media, tokens - unsent.context_tokens)
             tokens += more
     turn, model, is_anew = state.turn + 1, state.model, state.is_anew
-    need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)
+    need = NOTHING if model.is_free else bound(tokens, model.max_tokens, model.prices)
     request = TurnRequested(
         turn=turn,
         attempt=1,

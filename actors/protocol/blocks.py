@@ -15,10 +15,11 @@ from callboard.actors.protocol.immutable import NULL, Json
 UNKNOWN: Final = "unknown"
 NAME_CHARS_MAX: Final = 64  # of a tool, with most services
 
-_PRIVATE: Final = frozenset(
+THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+"""The kinds of blocks that hold a model's thinking."""
+
+_PRIVATE: Final = THOUGHTS | frozenset(
     {
-        "thinking",
-        "redacted_thinking",
         "server_tool_use",
         "mcp_tool_use",
         "compaction",

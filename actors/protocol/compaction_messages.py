@@ -14,7 +14,7 @@ class Compacted(Message, frozen=True):
     by: `clear` if old results have become one line each, `summary` if a summary stands in place of the
     messages.
     summary: the seq of the `ModelReplied` that holds the summary, 0 for none.
-    results: the number of cleared results.
+    results: the number of cleared results. thoughts: the number of replies whose thinking has gone.
     before, after: the bounds on the input of the next request, in tokens, without the new message.
     """
 
@@ -23,6 +23,7 @@ class Compacted(Message, frozen=True):
     by: Literal["clear", "summary"]
     summary: int = 0
     results: int = 0
+    thoughts: int = 0
     before: int = 0
     after: int = 0
 

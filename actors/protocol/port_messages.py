@@ -54,6 +54,7 @@ class ModelReplied(RichMessage, frozen=True):
     `sent.tail`, as JSON texts, if bodies are kept (`kept_bodies.py`).
     origin: of the content; None for the origin of the model that was asked (`ModelSpec.made_by`).
     reused: in a fork, the seq of the recorded answer in whose place this one stands, at no cost; 0 for none.
+    edits: what the service has taken out of the conversation by itself, a JSON list in its own words.
     """
 
     turn: int
@@ -68,10 +69,12 @@ class ModelReplied(RichMessage, frozen=True):
     sent: Sent | None = None
     body: tuple[Json, ...] = ()
     reused: int = 0
+    edits: Json = NULL
 
     def __post_init__(self) -> None:
-        if self.content == NULL:
+        if self.content == NULL or self.edits is not NULL:
             keep_default(self, "content", NULL)
+            keep_default(self, "edits", NULL)
 
 
 @final
@@ -202,8 +205,7 @@ class ApprovalGiven(RichMessage, frozen=True):
 class CancelCall(Message, frozen=True):
     """An order to end one call, to the port that has it. Its one answer still comes.
 
-    A question to a person is withdrawn. A cancel that crosses the answer changes nothing.
-    """
+    A question to a person is withdrawn. A cancel that crosses the answer changes nothing."""
 
     turn: int
     call: int

@@ -154,7 +154,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     params: further parameters of a call, a JSON object. prices: None if they are unknown. inline_tools: True
     if a conversation may hold messages that change the tools.
     kind: `program` for an agent that is a program: its steps cost nothing, and its sub-agents do not inherit
-    it.
+    it. `function` for a function of the user, which costs nothing, too.
     origin: of the messages that it answers with, None for a model that its name tells from all others.
     checks_usage: True if the service's count of a prompt is used only if it is plausible. overhead_tokens:
     the most that it adds to each prompt. image_tokens, file_tokens: the most of one image or file, 0 if that
@@ -169,7 +169,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     params: Json = NULL
     prices: Prices | None = None
     inline_tools: bool = False
-    kind: Literal["service", "program"] = "service"
+    kind: Literal["service", "program", "function"] = "service"
     origin: Origin | None = None
     checks_usage: bool = False
     overhead_tokens: int = 0
@@ -187,7 +187,7 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     @property
     def unpriced(self) -> str:
         """Return the name of the first of these models without known prices; empty if all have prices."""
-        if self.is_program:
+        if self.is_free:
             return ""
         return next((one.name for one in self.all_specs if one.prices is None), "")
 
@@ -199,6 +199,11 @@ class ModelSpec(Part, frozen=True, metaclass=NamedFields):
     def is_program(self) -> bool:
         """Return True if the answers are the steps of a program, which cost nothing."""
         return self.kind == "program"
+
+    @property
+    def is_free(self) -> bool:
+        """Return True if its answers cost neither tokens nor money."""
+        return self.kind != "service"
 
     @property
     def made_by(self) -> Origin:

@@ -21,6 +21,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.blocks import (
+    THOUGHTS,
     UNKNOWN,
     as_list,
     content_of,
@@ -39,7 +40,6 @@ ITEM_ID_CHARS_MAX: Final = 64  # "Invalid 'input[3].id': string too long", Respo
 
 _SIGNS: Final = "abcdefghijklmnopqrstuvwxyz234567"  # of a short id
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _SIGNED: Final = b'"provider_details"'
 
 
@@ -180,7 +180,7 @@ class Mender:
                 self._text(at, block, is_signed=is_signed)
             elif kind == "tool_use":
                 self._call(at, block)
-            elif kind in _THINKING:
+            elif kind in THOUGHTS:
                 self._thinking(at, block)
             elif self._rules.server_tools:
                 self._of_server(at, block)
@@ -305,7 +305,7 @@ class Mender:
 
     def _spoken(self, blocks: tuple[_Block, ...], left: list[int]) -> list[int]:
         """Return the places of a reply that does not end with reasoning, where that is refused."""
-        while self._rules.ends_spoken and left and blocks[left[-1]].type in _THINKING:
+        while self._rules.ends_spoken and left and blocks[left[-1]].type in THOUGHTS:
             self._tell(left[-1], "reasoning at the end of a reply is left out")
             left = left[:-1]
         if not left:

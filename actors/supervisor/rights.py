@@ -32,7 +32,7 @@ def child_refusal(parent: Record, child: Profile) -> str:
 
 def model_refusal(layers: Layers, model: ModelSpec) -> str:
     """Return the reason for which an agent may not use a model, in words; empty if it may."""
-    if model.is_program or not layers:
+    if model.is_free or not layers:
         return ""
     for spec in model.all_specs:
         if by := refused_by(layers, "models", spec.name):

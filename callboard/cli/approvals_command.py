@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.session.place_names import is_number
 from callboard.cli.approving import SHOWN_CHARS_MAX, fork_lines, form_lines, user_name
 from callboard.cli.errors import FAILED, Failure, misused, refuse_if
 from callboard.cli.options import json_option, log_flag, log_option
@@ -140,9 +141,9 @@ def _values(text: str) -> dict[str, object]:
 def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
     """Give an answer; return whether it counts, and whether a live process took it."""
     session, mark, digits = wanted.rpartition("#")
-    if not mark or not digits.isascii() or not digits.isdigit() or not session:
+    if not mark or not is_number(digits) or not session:
         raise misused(f"{safe_line(wanted, 80)}: write SESSION#SEQ, as `callboard approvals` lists it")
-    seq = int(digits[:18])
+    seq = int(digits)
     try:
         said = (answer.is_approved, answer.note, answer.by, answer.is_always)
         values = dict(answer.values) if answer.values is not None else None

@@ -22,6 +22,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.session.place_names import is_number
 from callboard.cli.mcp_tools import tool_of
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
@@ -131,7 +132,7 @@ class Asks:
             return None
         name, _, seq = ctx.request_state.rpartition("#")
         session = self._sessions.get(name)
-        if session is None:
+        if session is None or not is_number(seq):
             raise MisuseError(f"session {name!r:.100} is no longer running here; call wait with it")
         self._settle(session, int(seq), ctx.input_responses or {})
         return session

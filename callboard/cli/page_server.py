@@ -16,12 +16,12 @@ from urllib.parse import parse_qs
 import uvicorn
 
 from callboard.actors.protocol.errors import CallboardError, CorruptLog
+from callboard.actors.session.place_names import is_number
 from callboard.cli.output import talk
 from callboard.replay.page.building import LivePage
 
 HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 32
-_NUMBER_DIGITS: Final = 12
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -103,7 +103,7 @@ class PageServer:
 
 def _number(asked: dict[str, list[str]], name: str) -> int:
     text = (asked.get(name) or [""])[0]
-    if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS):
+    if not is_number(text):
         raise ValueError(f"{name} is not a number")
     return int(text)
 

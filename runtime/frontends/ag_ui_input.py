@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.session.place_names import is_number
 from callboard.runtime.frontends.front_end import FrontEndRequest, GivenAnswer
 from callboard.runtime.frontends.prompts import Medium, from_data_url, prompt_of
 
@@ -69,14 +70,12 @@ def read_run_input(body: bytes) -> FrontEndRequest:
     newest = given.messages[-1] if given.messages else None
     if answers or newest is None or newest.role != "user":
         return FrontEndRequest(given.thread_id, given.run_id, answers=answers)
-    if not newest.id:
-        raise MisuseError("the newest message has an empty id; its id names the ask, so give it one")
     prompt = prompt_of(_parts(newest.content))
     return FrontEndRequest(given.thread_id, given.run_id, newest.id, prompt)
 
 
 def _given(answer: _Resumed) -> GivenAnswer:
-    if not answer.interrupt_id.isdecimal():
+    if not is_number(answer.interrupt_id):
         raise MisuseError(
             f"there is no interrupt {answer.interrupt_id!r:.80}; use the id of one with which a run ended"
         )

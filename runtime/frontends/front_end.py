@@ -18,6 +18,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.actors.protocol.near_names import NamedFields
+from callboard.runtime.agent import checked_name
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.frontends.facts import Fact, Prompted, RunEnded
 from callboard.runtime.frontends.fold import FactFold
@@ -45,6 +46,8 @@ class FrontEndRequest(msgspec.Struct, frozen=True, metaclass=NamedFields):
     thread: the session's id. run: the client's own id of this request, empty without one.
     request_id: of the ask; a prompt that comes twice is asked once. prompt: None for no new ask.
     answers: to open approvals. after: the seq of the last event that the client has seen, None if not known.
+
+    Raises MisuseError for names that no session or ask can have.
     """
 
     thread: str
@@ -53,6 +56,16 @@ class FrontEndRequest(msgspec.Struct, frozen=True, metaclass=NamedFields):
     prompt: Prompt | None = None
     answers: tuple[GivenAnswer, ...] = ()
     after: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.thread:
+            raise MisuseError("the client names no thread; its id is that of the session, so send one")
+        if self.prompt is not None and not self.request_id:
+            raise MisuseError("the newest message has an empty id; its id names the ask, so give it one")
+        checked_name("the thread", self.thread)
+        checked_name("the id of the newest message", self.request_id)
+        if self.after is not None and self.after < 0:
+            raise MisuseError(f"the client has seen event {self.after}; events count from 1")
 
 
 class RunStream(ABC):

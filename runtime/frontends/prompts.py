@@ -38,13 +38,14 @@ def from_data_url(url: str, media_type: str) -> Medium:
 
     Raises InvalidPrompt for another kind of address.
     """
-    if url.startswith("data:"):
+    scheme = url[: url.find(":")].lower()
+    if scheme == "data":
         head, _, data = url[len("data:") :].partition(",")
-        kind, _, coding = head.partition(";")
-        if coding != "base64":
-            _refuse(f"a data address with the coding {coding!r:.40}; send base64")
-        return Medium(kind or media_type, data=data)
-    if url.startswith(("https://", "http://")):
+        kind, *parameters = head.split(";")  # RFC 2397: parameters of the type stand before the coding
+        if not parameters or parameters[-1].lower() != "base64":
+            _refuse(f"a data address that is not base64: {head!r:.40}; send base64")
+        return Medium(kind.lower() or media_type, data=data)
+    if scheme in ("https", "http"):
         return Medium(media_type, url=url)
     return _refuse(f"a file at {url!r:.80}; send it as base64 data, or give an https address")
 
@@ -55,6 +56,8 @@ def _block(medium: Medium) -> dict[str, object]:
         _refuse(f"a file of type {medium.media_type!r:.80}; an agent takes images and PDFs")
     if medium.url:
         return {"type": kind, "source": {"type": "url", "url": medium.url}}
+    if not medium.data:
+        _refuse("an empty file")
     try:
         base64.b64decode(medium.data, validate=True)
     except (binascii.Error, ValueError):

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.session.place_names import is_number
 from callboard.runtime.frontends.front_end import FrontEndRequest, GivenAnswer
 from callboard.runtime.frontends.prompts import Medium, from_data_url, prompt_of
 
@@ -68,8 +69,6 @@ def read_chat(body: bytes) -> FrontEndRequest:
         raise MisuseError("the body has no message; send at least the newest one")
     newest = given.messages[-1]
     if newest.role == "user":
-        if not newest.id:
-            raise MisuseError("the newest message has an empty id; its id names the ask, so give it one")
         return FrontEndRequest(given.id, "", newest.id, prompt_of(_parts(newest)))
     answers = tuple(_answers(newest))
     seen = newest.metadata.callboard if newest.metadata else None
@@ -94,7 +93,7 @@ def _answers(message: _Message) -> Iterator[GivenAnswer]:
     for part in message.parts:
         said = part.approval
         if part.state == "approval-responded" and said is not None and said.approved is not None:
-            if not said.id.isdecimal():
+            if not is_number(said.id):
                 raise MisuseError(
                     f"there is no approval {said.id!r:.80}; use the id of the part that asks for it"
                 )

@@ -87,8 +87,8 @@ def _model(given: object) -> Model:
     model = model_or_name(given)
     if model is None or isinstance(model, Fallback):
         raise MisuseError("a Fallback holds models, and no other Fallback: name all models in one list")
-    if model.spec.is_program:
-        raise MisuseError(f"program {model.spec.name!r} cannot stand in a Fallback; it needs an agent")
+    if model.spec.is_free:
+        raise MisuseError(f"{model.spec.name!r} cannot stand in a Fallback, which holds models of services")
     return model
 
 

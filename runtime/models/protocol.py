@@ -63,6 +63,7 @@ class ModelAnswer(Value, frozen=True, metaclass=NamedFields):
     answer. model: the model that answered.
     origin: of the content, if it is not that of the model's spec; None if it is.
     sent: the request as it was sent, if the model tells. body: that was sent, for `keep_requests`.
+    edits: what the service has taken out of the conversation by itself, a JSON list in its own words.
     """
 
     content: Json = NULL
@@ -73,6 +74,7 @@ class ModelAnswer(Value, frozen=True, metaclass=NamedFields):
     origin: Origin | None = None
     sent: Sent | None = None
     body: bytes = b""
+    edits: Json = NULL
 
 
 class DivergedAnswer(ModelAnswer, frozen=True):

@@ -1,16 +1,12 @@
 """The context port: it calls the user's function for a delegation, bounded in time and size.
 
 A function that raises, takes too long, or returns no context, or one that is too large, gives a `failed`
-answer, which ends its delegation. A plain function runs on a daemon thread, so that one that never returns
-holds up neither the session nor the end of the program. An async one runs on the loop: it must not block it.
+answer, which ends its delegation.
 """
 
 import asyncio
-import contextvars
-import inspect
-import types
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
@@ -24,16 +20,8 @@ from callboard.runtime.contexts import ContextFunction, ReadableContext, made_co
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.instances import Instances
-from callboard.runtime.tools.execution import driven
 from callboard.runtime.tools.output import describe
-from callboard.runtime.tools.threads import Job, Threads
-from callboard.runtime.tools.tool import is_async
-
-GRACE_S: Final = 1.0
-"""Seconds that an async function has to end after its time is over."""
-
-MAX_THREADS: Final = 8
-"""Plain functions of one session that run at a time; others wait, and their time runs."""
+from callboard.runtime.tools.own_functions import OwnFunctions
 
 
 class ContextPort:
@@ -44,7 +32,7 @@ class ContextPort:
         self._agents = agents
         self._instances = instances
         self._tasks = Tasks(self._lost)
-        self._threads = Threads(MAX_THREADS, "callboard-context")
+        self._own = OwnFunctions("callboard-context")
         self._functions: set[asyncio.Task[object]] = set()
 
     def start(self, request: Event) -> None:
@@ -83,7 +71,7 @@ class ContextPort:
     async def aclose(self) -> None:
         """Give up all functions."""
         await self._tasks.aclose()
-        self._threads.close()
+        self._own.close()
 
     async def _prepared(
         self,
@@ -107,31 +95,9 @@ class ContextPort:
     async def _made(self, function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
         """Call the function and return its value, or its exception as a value."""
         try:
-            if is_async(function):
-                return await _on_loop(function, view)
-            return await self._on_thread(function, view)
+            return await self._own.value(function, view)
         except Exception as error:
             return error
-
-    async def _on_thread(self, function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[object] = loop.create_future()
-        context = contextvars.copy_context()
-
-        def run() -> None:
-            try:
-                value: object = context.run(function, view)
-            except BaseException as error:  # a SystemExit would end the thread without an answer
-                value = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            loop.call_soon_threadsafe(_settle, done, value)  # nobody hears of a loop that is closed
-
-        job = Job(run)
-        self._threads.submit(job)
-        try:
-            return await done
-        except asyncio.CancelledError:
-            self._threads.give_up(job)
-            raise
 
     async def _wait(self, request: Event, wanted: MakeContext, work: Coroutine[object, None, object]) -> None:
         """Answer with the value of the function, or with the reason for its absence."""
@@ -181,20 +147,3 @@ class ContextPort:
 def _ignoring_view(make: Callable[[], Agent]) -> Callable[[ContextRequest], object]:
     """Return the factory of an agent as a function that takes a view."""
     return lambda view: make()
-
-
-async def _on_loop(function: Callable[[ContextRequest], object], view: ContextRequest) -> object:
-    """Run an async function. One that swallows its cancellation is closed after a grace."""
-    value = function(view)
-    if not isinstance(value, types.CoroutineType):
-        return await value if inspect.isawaitable(value) else value
-    try:
-        waiting = value.send(None)
-    except StopIteration as end:
-        return end.value
-    return await driven(value, waiting, lambda: None, GRACE_S)
-
-
-def _settle(done: "asyncio.Future[object]", value: object) -> None:
-    if not done.done():
-        done.set_result(value)

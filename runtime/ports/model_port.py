@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
@@ -45,11 +45,13 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("origin", (Origin, type(None))),
     ("sent", (Sent, type(None))),
     ("body", (bytes,)),
+    ("edits", (Json,)),
 )
 # The types of these fields in most answers: one look costs half of five, which counts in a large fan-out.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
 _WHOLE: Final = {int}
 _NO_MODEL: Final = ModelSpec("")
+_EDITS_BYTES_MAX: Final = 10_000
 _TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or name
 
 logger = logging.getLogger("callboard.models")
@@ -290,6 +292,7 @@ class ModelPort:
             usage=answer.usage,
             model=model,
             sent=sent,
+            edits=_edits_in(answer),
         )
         if answer.origin is None or answer.origin == asked.made_by:
             return made
@@ -327,6 +330,16 @@ class ModelPort:
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.
         return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
+
+
+def _edits_in(answer: ModelAnswer) -> Json:
+    """Return what a service has taken out of the conversation; nothing if the log cannot hold that."""
+    if answer.edits == NULL:
+        return NULL
+    try:
+        return check_json(bytes(answer.edits), max_bytes=_EDITS_BYTES_MAX)
+    except InvalidPrompt:
+        return NULL
 
 
 def _believed(usage: Usage) -> Usage:

@@ -43,7 +43,7 @@ class PacedModelPort:
 
     def start(self, request: Event) -> None:
         """Call the model, at its moment."""
-        if self._is_step(request):
+        if self._is_free(request):
             self._models.start(request)
             return
         self._calls += 1
@@ -76,12 +76,12 @@ class PacedModelPort:
         self._drop()
         await self._models.aclose()
 
-    def _is_step(self, request: Event) -> bool:
+    def _is_free(self, request: Event) -> bool:
         grant = request.body
         assert isinstance(grant, CallModel)
         agent = self._board.core.states[grant.agent]
         assert isinstance(agent, AgentState)
-        return agent.model.is_program
+        return agent.model.is_free
 
     def _start_later(self, request: Event) -> None:
         del self._waiting[request.seq]

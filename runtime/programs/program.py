@@ -28,6 +28,7 @@ from callboard.runtime.tools.tool import Tool
 
 if TYPE_CHECKING:
     from callboard.runtime.agent_types import OutputSchema, Untyped
+    from callboard.runtime.compaction import Compact
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -102,6 +103,13 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
     def model_below(self) -> ModelChoice | None:
         """Return the model for its questions and for agents without one; None for the inherited one."""
         return self.default_model
+
+    def with_compact(self, compact: "Compact") -> Self:
+        """Raise InvalidAgent: a program has no conversation with a model."""
+        raise InvalidAgent(
+            f"program {self.name!r} has no conversation that could be shortened; give compact to the agents "
+            "that it asks"
+        )
 
     def profile(self) -> Profile:
         """Return the plain description that goes into the log."""

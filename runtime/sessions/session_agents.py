@@ -138,7 +138,7 @@ def _by_name(models: Sequence[Model]) -> dict[str, Model]:
     found: dict[str, Model] = {}
     for model in models:
         name = model.spec.name
-        if found.setdefault(name, model) is not model:
+        if found.setdefault(name, model) != model:
             raise InvalidAgent(
                 f"two different models are named {name!r}; the log tells them apart by name, "
                 "so give one of them another"

@@ -168,7 +168,7 @@ def test_an_owner_that_does_not_listen_is_named(callboard: Callboard, tmp_path: 
         (("--always",), 2, "goes with --yes"),
         (("--yes", "other#4"), 3, "there is no session"),
         (("--yes", "one#1"), 3, "asks for no approval"),
-        (("--yes", "one#" + "9" * 400), 3, "asks for no approval"),
+        (("--yes", "one#" + "9" * 400), 2, "write SESSION#SEQ"),
     ],
 )
 def test_an_answer_that_cannot_be_given_says_why(

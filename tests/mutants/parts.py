@@ -15,7 +15,7 @@ from tests.mutants.seeded_cache import KEYS, RESULTS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_changed import CHANGING
-from tests.mutants.seeded_compaction import CLEARING, RESERVED, SUMMARIES
+from tests.mutants.seeded_compaction import CLEARING, FUNCTIONS, RESERVED, SUMMARIES, THINKING
 from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
@@ -177,7 +177,13 @@ COMPACTED: Final = Part(
     "compaction",
     "Conversations that become shorter",
     "tests.mutants.scenarios_compaction:COMPACTED",
-    {"Cleared results": CLEARING, "Summaries": SUMMARIES, "Room for a summary": RESERVED},
+    {
+        "Cleared results": CLEARING,
+        "Cleared thinking": THINKING,
+        "Summaries": SUMMARIES,
+        "Summaries by a function": FUNCTIONS,
+        "Room for a summary": RESERVED,
+    },
 )
 ORCHESTRATED: Final = Part(
     "orchestrators",

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace as replaced
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
-from callboard.actors.protocol.profiles import CompactRules, ModelSpec, Profile, ToolsChange
+from callboard.actors.protocol.profiles import CompactRules, ModelSpec, Prices, Profile, ToolsChange
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tell, tool_spec
@@ -182,6 +183,36 @@ def with_other_models() -> Scenario:
     return Scenario([host, kid], policy, [ask()], Limits(max_iterations=9), faults=ANY)
 
 
+def thoughtful() -> Scenario:
+    """Build an agent whose model thinks aloud, sometimes beside a search of its service, sometimes sealed."""
+    thought = {"type": "thinking", "thinking": WORDS, "signature": "s"}
+    sealed = {"type": "thinking", "thinking": "sealed", "part": {"id": "rs_1"}}
+    searched = {"type": "server_tool_use", "id": "srv", "name": "search", "input": {}}
+    others = ([thought], [thought], [thought, searched], [thought, sealed], [{"type": "redacted_thinking"}])
+
+    def policy(request: ModelRequest) -> Reply:
+        if request.turn >= 13:
+            return replace(DONE, usage=None)
+        first = request.turn % len(others)
+        looks = msgspec.json.decode(calls(LOOK).blocks(request.turn))
+        return Reply(content=msgspec.json.encode([*others[first], *looks]), usage=None)
+
+    host = shorter(profile("host", [], ["look"]), 9_000, has_summaries=False)
+    return Scenario([host], policy, [ask()], Limits(max_iterations=14), faults=ANY)
+
+
+def by_function() -> Scenario:
+    """Build an agent whose summaries a function writes, under a budget that they do not touch."""
+    free = ModelSpec("function:short", 100, prices=Prices(0, 0), kind="function")
+    host = shorter(profile("host", [], ["look"], prices=PRICES), 9_000, model=free)
+    policy = works(TALKS, turns=14, summary=replace(IN_SHORT, usage=ZERO), bytes_only=True)
+
+    def says(request: ModelRequest) -> Reply:
+        return replace(IN_SHORT, usage=ZERO) if is_summary(request) else policy(request)
+
+    return Scenario([host], says, [ask()], Limits(max_iterations=14, tokens=150_000), faults=ANY)
+
+
 def calling_summaries() -> Scenario:
     """Build an agent whose summaries are short, and call tools."""
     policy = works(TALKS, turns=14, summary=calls(LOOK, text="In short."), bytes_only=True)
@@ -209,6 +240,8 @@ COMPACTED: Final[Mapping[str, Scenario]] = {
     "within-a-budget": within_a_budget(),
     "reporting": reporting(),
     "with-other-models": with_other_models(),
+    "by-function": by_function(),
+    "thoughtful": thoughtful(),
     "calling-summaries": calling_summaries(),
     "stopped": stopped(),
     "stopped-when-refused": stopped_when_refused(),

@@ -16,8 +16,8 @@ CLEARING: Final = (
         "cleared-within-the-cache",
         "A request with cleared results does not say that it begins again.",
         "agent.shortening",
-        "        fallback=_books(state, prefix, history),\n        is_anew=True,\n    )\n    return Shorter(kept, upto, count)",
-        "        fallback=_books(state, prefix, history),\n    )\n    return Shorter(kept, upto, count)",
+        "        fallback=_books(state, prefix, history),\n        is_anew=True,\n    )\n    return Shorter(kept, upto, count, thoughts)",
+        "        fallback=_books(state, prefix, history),\n    )\n    return Shorter(kept, upto, count, thoughts)",
     ),
     Mutant(
         "cleared-for-little",
@@ -39,6 +39,54 @@ CLEARING: Final = (
         "agent.shortening",
         'shorter = tool_result(use_id, text_json(line), parts.get("is_error") == b"true")',
         'shorter = tool_result("", text_json(line), parts.get("is_error") == b"true")',
+    ),
+)
+
+THINKING: Final = (
+    Mutant(
+        "half-of-a-reply-cleared",
+        "Thinking goes from a reply beside which its service ran a tool.",
+        "agent.shortening",
+        "    if kinds - THOUGHTS - READ or not kinds - THOUGHTS or not kinds & THOUGHTS:\n",
+        "    if not kinds - THOUGHTS or not kinds & THOUGHTS:\n",
+    ),
+    Mutant(
+        "sealed-thinking-cleared",
+        "Thinking goes that its service looks for beside the calls.",
+        "agent.shortening",
+        "    if any(_is_bound(block) for block in blocks if kind_of(block) in THOUGHTS):\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "cleared-thinking-not-told",
+        "A compaction does not say whose thinking has gone.",
+        "agent.compacting",
+        "        thoughts=shorter.thoughts,\n",
+        "",
+    ),
+    Mutant(
+        "words-cleared-with-the-thinking",
+        "A reply loses its calls with its thinking.",
+        "agent.shortening",
+        "    kept = [block for block in blocks if kind_of(block) not in THOUGHTS]\n",
+        "    kept = [block for block in blocks if kind_of(block) == 'text']\n",
+    ),
+)
+
+FUNCTIONS: Final = (
+    Mutant(
+        "function-needs-tokens",
+        "A summary by a function is granted like one of a model.",
+        "agent.state",
+        "    if state.model.is_free:\n        return NOTHING\n",
+        "    if state.model.is_program:\n        return NOTHING\n",
+    ),
+    Mutant(
+        "function-is-kept-for",
+        "The budget keeps something for a summary by a function.",
+        "agent.compacting",
+        "    if model is not None and model.is_free:\n",
+        "    if False:\n",
     ),
 )
 

@@ -19,15 +19,15 @@ SILENCE: Final = (
         "empty-without-another-attempt",
         "The first empty answer ends the agent.",
         "agent.empty_answers",
-        '    if state.empty_turn == state.turn or reply.stop_reason == "pause_turn":\n',
+        "    if state.empty_turn == state.turn or is_paused(reply.stop_reason, state.rules):\n",
         "    if state.turn:\n",
     ),
     Mutant(
         "empty-asked-for-again-and-again",
         "An empty answer is asked for until no attempt is left.",
         "agent.empty_answers",
-        '    if state.empty_turn == state.turn or reply.stop_reason == "pause_turn":\n',
-        '    if reply.stop_reason == "pause_turn":\n',
+        "    if state.empty_turn == state.turn or is_paused(reply.stop_reason, state.rules):\n",
+        "    if is_paused(reply.stop_reason, state.rules):\n",
     ),
     Mutant(
         "work-is-no-answer",
@@ -40,7 +40,7 @@ SILENCE: Final = (
         "thoughts-are-an-answer",
         "An answer of thoughts alone is an answer.",
         "agent.content",
-        "            is_thought_only = is_thought_only and kind in _THOUGHTS\n",
+        "            is_thought_only = is_thought_only and kind in THOUGHTS\n",
         "            is_thought_only = False\n",
     ),
     Mutant(

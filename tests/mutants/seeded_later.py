@@ -115,9 +115,9 @@ NEEDS: Final = (
         "need-of-the-request-before",
         "A later request has the need of the conversation before its message.",
         "agent.turns",
-        "    need = NOTHING if model.is_program else bound(tokens, model.max_tokens, model.prices)\n",
+        "    need = NOTHING if model.is_free else bound(tokens, model.max_tokens, model.prices)\n",
         "    known = tokens if not state.turn else state.context_tokens\n"
-        "    need = NOTHING if model.is_program else bound(known, model.max_tokens, model.prices)\n",
+        "    need = NOTHING if model.is_free else bound(known, model.max_tokens, model.prices)\n",
     ),
     Mutant(
         "answer-not-counted",

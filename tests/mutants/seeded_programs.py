@@ -230,7 +230,7 @@ COSTS: Final = (
         "step-with-a-need",
         "A program's step needs what a model's turn with that conversation would.",
         "agent.turns",
-        "    need = NOTHING if model.is_program else bound(",
+        "    need = NOTHING if model.is_free else bound(",
         "    need = bound(",
     ),
     Mutant(

@@ -45,6 +45,7 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.contexts import ReadableContext, made_context
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.fallback import ModelChoice, models_of
+from callboard.runtime.models.function import FunctionModel
 from callboard.runtime.models.protocol import DivergedAnswer, Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
@@ -141,7 +142,12 @@ def policy_of(models: Sequence[Model]) -> PurePolicy:
 def _called(model: Model, request: ModelRequest) -> Reply:
     """Return a model's reply; a model that raises fails as at the live port, with the place in its code."""
     try:
-        return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
+        given = (
+            model.at_once(request)
+            if isinstance(model, FunctionModel)
+            else model.call(request, lambda piece: None)
+        )
+        return _says(_at_once(given, "the model", _POLICY))
     except MisuseError:
         raise
     except Exception as error:

@@ -24,7 +24,7 @@ CHAT_KEYS = {
 RESPONSES_KEYS = {
     "model", "input", "stream", "stream_options", "instructions", "max_output_tokens", "tools", "tool_choice",
     "parallel_tool_calls", "temperature", "top_p", "reasoning", "include", "store", "text", "truncation",
-    "user", "metadata", "prompt_cache_key", "service_tier",
+    "user", "metadata", "prompt_cache_key", "service_tier", "context_management",
 }  # fmt: skip
 PARTS = {"text": {"type", "text"}, "image_url": {"type", "image_url"}, "file": {"type", "file"}}
 REASONING = {"reasoning_content", "reasoning", "reasoning_details"}
@@ -40,6 +40,7 @@ ITEMS = {
     "function_call": {"type", "id", "call_id", "name", "arguments", "status"},
     "function_call_output": {"type", "id", "call_id", "output"},
     "reasoning": {"type", "id", "summary", "encrypted_content", "content", "status"},
+    "compaction": {"type", "id", "encrypted_content"},
 }
 INPUT_PARTS = {"input_text", "input_image", "input_file", "output_text"}
 

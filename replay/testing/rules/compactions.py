@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.blocks import THOUGHTS
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY
 from callboard.actors.protocol.conversation import is_by
@@ -13,16 +14,17 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Begin, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import NOTHING, Usage
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
 from callboard.replay.testing.rules.in_force import profile_of
 
 COMPACTION_RULES: Final = {
-    "compacted": "A compaction clears results only, or puts its summary in place of the older messages.",
+    "compacted": "A compaction clears results and thinking only, or puts its summary in place of messages.",
     "summary-request": "A request for a summary is the last request up to a reply, with one more text.",
 }
 _PARTS: Final = 10
+_PLAIN: Final = THOUGHTS | {"text", "tool_use"}
 
 
 class _Talk(msgspec.Struct, eq=False):
@@ -41,7 +43,8 @@ class Compactions(Invariant):
     name = "compactions"
     rule = (
         "An agent has one compaction at a time, at most one summary for each counted turn, and none without "
-        "`compact`; each frees a tenth of the window and is named by the next request, whose need is enough."
+        "`compact`; one by a function needs nothing; each frees a tenth of the window and is named by the "
+        "next request, whose need is enough."
     )
     _talks: dict[str, _Talk] = {}
 
@@ -49,8 +52,12 @@ class Compactions(Invariant):
         """Check a request for a summary, or the request after a compaction."""
         who, talk = event.sender, self._talks.setdefault(event.sender, _Talk())
         life = self.facts.lives.get(who)
-        if body.purpose and life is not None and life.profile.compact is None:
+        rules = None if life is None else life.profile.compact
+        if body.purpose and rules is None:
             self.broken(event.seq, f"{who} asks for a summary without `compact`")
+        is_free = rules is not None and rules.model is not None and rules.model.is_free
+        if is_free and (body.summary if not body.purpose else body.need) != NOTHING:
+            self.broken(event.seq, f"{who} needs something for a summary that a function writes")
         if talk.due is not None:
             if event.cause not in body.new:
                 self.broken(event.seq, f"{who} does not name its compaction, event {event.cause}")
@@ -138,13 +145,18 @@ def why_other_summary(before: ModelRequest, request: ModelRequest) -> str:
 
 def cleared_base(before: Sequence[Json], now: Sequence[Json], body: Compacted) -> Base:
     """Compare a conversation with cleared results with the one before."""
-    cleared = 0
+    cleared = thoughts = 0
     for place, (was, said) in enumerate(zip(before, now, strict=False)):
         if was == said:
             continue
-        if place >= body.upto or not is_by("user", said):
-            return Base(place, f"message {place} is not cleared, and differs")
         old, new = _blocks(was), _blocks(said)
+        if place >= body.upto:
+            return Base(place, f"message {place} is not cleared, and differs")
+        if not is_by("user", said):
+            if not _is_without_thoughts(old, new):
+                return Base(place, f"message {place} has lost more than its thinking")
+            thoughts += 1
+            continue
         for one, other in zip(old, new, strict=True) if len(old) == len(new) else [(None, None)]:
             if one == other:
                 continue
@@ -153,7 +165,9 @@ def cleared_base(before: Sequence[Json], now: Sequence[Json], body: Compacted) -
             cleared += 1
     if len(now) < len(before):
         return Base(len(now), "messages are missing")
-    return Base(len(before), "" if cleared == body.results else f"{cleared} results are cleared")
+    is_told = (cleared, thoughts) == (body.results, body.thoughts)
+    told = f"{cleared} results are cleared, and {thoughts} replies are without their thinking"
+    return Base(len(before), "" if is_told else told)
 
 
 def summary_base(before: Sequence[Json], now: Sequence[Json], body: Compacted, reply: Json | None) -> Base:
@@ -184,6 +198,18 @@ def why_too_short(request: ModelRequest, body: Compacted, begin: Begin) -> str:
     prompt = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [block.get("text") for block in known]
     return "" if all(one in known or one.get("text") in texts for one in prompt) else "the prompt is lost"
+
+
+def _is_without_thoughts(was: list[dict[str, object]], now: list[dict[str, object]]) -> bool:
+    """Return whether a reply has lost all its thinking and nothing else, and its service needs none of it."""
+    if any(one["type"] not in _PLAIN or _is_sealed(one) for one in was):
+        return False
+    return bool(now) and len(now) < len(was) and now == [one for one in was if one["type"] not in THOUGHTS]
+
+
+def _is_sealed(block: dict[str, object]) -> bool:
+    part = block.get("part")
+    return block["type"] in THOUGHTS and isinstance(part, dict) and bool(part.keys() & {"id", "signature"})
 
 
 def _is_line_for(was: dict[str, object], now: dict[str, object]) -> bool:

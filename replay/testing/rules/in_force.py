@@ -154,7 +154,7 @@ class ToolsInForce:
             self._changes.setdefault(who, []).append((event.seq, body.tools))
         elif isinstance(body, ToolReturned):
             self._take_own(event, body)
-        elif isinstance(body, ModelReplied) and body.stop_reason == "pause_turn":
+        elif isinstance(body, ModelReplied) and body.stop_reason in ("pause_turn", "compaction"):
             self._pauses.add((who, event.seq))
         elif isinstance(body, TurnRequested) and body.attempt == 1:
             self._form(event.sender, event.cause)

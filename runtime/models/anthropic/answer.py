@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.large_values import uncollected
@@ -101,7 +101,13 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
     if not isinstance(stop_reason, str):
         raise garbage_answer("the answer does not say why it stopped", usage)
     model = _model_of(message.get("model"), content)
-    return ModelAnswer(encoded(content), stop_reason, usage, model=model)
+    return ModelAnswer(encoded(content), stop_reason, usage, model=model, edits=_edits_in(message))
+
+
+def _edits_in(message: dict[str, object]) -> Json:
+    """Return what the service itself has taken out of the conversation, as it says it."""
+    edits = or_empty(dict, message.get("context_management")).get("applied_edits")
+    return encoded(edits) if edits else NULL
 
 
 def _told_apart(content: list[object], message_id: object) -> list[object]:
@@ -283,6 +289,8 @@ class StreamedMessage:
                 self._stop(_index_of(event))
             case "message_delta":
                 self._settle(event.get("delta"), event.get("usage"))
+                if edits := event.get("context_management"):
+                    self._message = {**self._message, "context_management": edits}
             case "message_stop":
                 self.has_ended = True
             case "error":

@@ -399,3 +399,73 @@ def test_a_fallback_for_full_contexts_goes_before_a_compaction() -> None:
     (asked,) = agent.reads(Reply(failure=FULL), None)
     assert isinstance(asked, TurnRequested)
     assert asked.model == "large"
+
+
+# --- thinking -----------------------------------------------------------------------
+
+
+def thinks(agent: Crowded, *thoughts: object) -> list[AnyMessage]:
+    """Let it think and call a tool, and return the posts after the result."""
+    blocks = [*thoughts, *msgspec.json.decode(calls(("look", {"path": "x"})).blocks(agent.state.turn))]
+    agent.reads(Reply(content=msgspec.json.encode(blocks)), None)
+    return [*agent.hears(agent.returned(0, "ok"))]
+
+
+THOUGHT = {"type": "thinking", "thinking": "z" * 1_500, "signature": "s"}
+REDACTED = {"type": "redacted_thinking", "data": "z" * 1_500}
+UNSEALED = {"type": "thinking", "thinking": "z" * 1_500, "part": {"provider_name": "local", "id": None}}
+SEALED = {"type": "thinking", "thinking": "z" * 1_500, "part": {"id": "rs_1"}}
+SIGNED = {"type": "thinking", "thinking": "z" * 1_500, "part": {"signature": "abc"}}
+SEARCH = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "is_cleared"),
+    [
+        ([THOUGHT], True),
+        ([THOUGHT, REDACTED], True),
+        ([UNSEALED], True),
+        ([SEALED], False),
+        ([SIGNED], False),
+        ([THOUGHT, SEALED], False),
+        ([THOUGHT, SEARCH], False),
+    ],
+)
+def test_thinking_of_older_turns_goes_whole_where_the_service_does_not_need_it(
+    thoughts: list[object], is_cleared: bool
+) -> None:
+    agent = Crowded(replace(RULES, has_summaries=False, keep=2))
+    body = None
+    for _ in range(6):
+        said = thinks(agent, *thoughts)
+        if body := next((one for one in said if isinstance(one, Compacted)), None):
+            break
+    assert (body is not None) is is_cleared
+    if body is None:
+        return
+    before = agent.conversation()
+    asked = agent.takes_effect()
+    assert (body.by, body.results, body.thoughts) == ("clear", 0, body.upto // 2)
+    assert asked.breaks_cache
+    after = agent.conversation()
+    assert after[body.upto : -1] == before[body.upto :]
+    assert after[: body.upto : 2] == before[: body.upto : 2]
+    for was, now in zip(before[1 : body.upto : 2], after[1::2], strict=False):
+        kept = [block for block in was["content"] if "thinking" not in block["type"]]  # type: ignore[attr-defined]  # blocks
+        assert now["content"] == kept
+
+
+def test_a_reply_of_thinking_alone_and_a_paused_one_keep_it() -> None:
+    agent = Crowded(replace(RULES, has_summaries=False))
+    agent.reads(Reply(content=msgspec.json.encode([THOUGHT]), stop_reason="pause_turn"), None)
+    body = None
+    for _ in range(6):
+        if body := next((one for one in thinks(agent, THOUGHT) if isinstance(one, Compacted)), None):
+            break
+    assert body is not None
+    before = agent.conversation()
+    agent.takes_effect()
+    after = agent.conversation()
+    assert after[1] == before[1]  # paused
+    assert after[2] == before[2]  # continues it
+    assert after[4] != before[4]

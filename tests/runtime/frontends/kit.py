@@ -13,6 +13,10 @@ from tests.runtime.sessions.streaming_kit import BUSY, Typed, TypingModel
 Policy = Callable[[ModelRequest], Typed]
 
 
+NO_SEQS = ("", "-3", " 5", "5.0", "\u00b2", "\u0663", "5" * 5_000)
+"""Ids that are no seq. Two are digits elsewhere, and one has more of them than Python reads."""
+
+
 def say(text: str) -> Typed:
     """Make a reply that is typed in two pieces."""
     return Typed([text[:2], text[2:]])

@@ -16,6 +16,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.errors import InvalidPrompt, MisuseError
 from callboard.frontends import AGUI
 from tests.runtime.frontends.kit import (
+    NO_SEQS,
     agui_body,
     answer,
     ask,
@@ -332,7 +333,8 @@ def media(kind: str, value: str, source: str = "data") -> bytes:
         (agui_body(" "), "no text"),
         (agui_body(message=""), "empty id"),
         (agui_body([]), "no text"),
-        (resumed(8).replace(b'"8"', b'"x"'), "no interrupt 'x'"),
+        (agui_body(threadId=""), "no thread"),
+        *[(resumed(8).replace(b'"8"', f'"{one}"'.encode()), "no interrupt") for one in NO_SEQS],
         (media("audio", "aGk="), "audio/png"),
         (media("image", "?"), "base64"),
         (media("image", "file:///etc/passwd", "url"), "https"),

@@ -15,6 +15,7 @@ from callboard.errors import InvalidPrompt, MisuseError
 from callboard.frontends import UIMessages
 from callboard.runtime.frontends.ui_message_parts import UIMessage
 from tests.runtime.frontends.kit import (
+    NO_SEQS,
     answer,
     ask,
     call,
@@ -212,6 +213,12 @@ def file_body(url: str) -> bytes:
     return chat_body({"type": "file", "mediaType": "image/png", "url": url})
 
 
+def seen(seq: int) -> bytes:
+    """Return the body of a client that comes back and has seen this event."""
+    message = {"id": "a", "role": "assistant", "parts": [], "metadata": {"callboard": {"seq": seq}}}
+    return json.dumps({"id": "t", "messages": [message]}).encode()
+
+
 def asks(approval: str) -> dict[str, Any]:
     """Return a part that asks for an approval."""
     return {"type": "dynamic-tool", "state": "approval-requested", "approval": {"id": approval}}
@@ -228,8 +235,18 @@ def asks(approval: str) -> dict[str, Any]:
         (chat_body({"type": "text", "text": ""}), "no text"),
         (file_body("data:video/mp4;base64,aGk="), "video/mp4"),
         (file_body("data:image/png,aGk"), "base64"),
+        (file_body("data:image/png;base64,"), "empty file"),
+        (file_body("javascript:alert(1)"), "https"),
+        (chat_body(id=""), "no thread"),
+        (chat_body(id="\0"), "the thread='\\x00'"),
+        (chat_body(message="m" * 100_000), f"the id of the newest message='{'m' * 79}: use"),
+        (seen(-1), "events count from 1"),
         (answered(UIMessage("a", "assistant", [asks("8")]), approved=True), "metadata"),
         (answered(UIMessage("a", "assistant", [asks("q")]), approved=True), "no approval 'q'"),
+        *[
+            (answered(UIMessage("a", "assistant", [asks(one)]), approved=True), "no approval")
+            for one in NO_SEQS
+        ],
     ],
 )
 def test_a_body_that_cannot_be_used_is_refused_in_words(body: bytes, told: str) -> None:

@@ -37,9 +37,10 @@ from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.contexts import CONTEXT_BYTES_MAX, ContextFunction
 from callboard.runtime.models.scripted import Call, Reply
-from callboard.runtime.ports import context_port
-from callboard.runtime.ports.context_port import MAX_THREADS, ContextPort
+from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.sessions.instances import Instances
+from callboard.runtime.tools import own_functions
+from callboard.runtime.tools.own_functions import MAX_THREADS
 
 
 def policy(request: ModelRequest) -> Reply | Call:
@@ -173,7 +174,7 @@ def test_threads_of_functions_end_with_their_session() -> None:
 def test_an_async_function_that_takes_too_long_is_cancelled_and_closed_if_it_swallows_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(context_port, "GRACE_S", 0.01)
+    monkeypatch.setattr(own_functions, "GRACE_S", 0.01)
     ends: list[type[BaseException]] = []
     closed = asyncio.Event()
 
@@ -216,15 +217,6 @@ def test_an_async_function_that_ends_in_no_usual_way_ends_the_delegation(
     said = run(function)
     assert "the context for kid could not be made" in said
     assert why in said
-
-
-def test_what_is_called_as_an_async_function_may_return_a_value_or_an_awaitable() -> None:
-    async def both() -> list[object]:
-        future = asyncio.get_running_loop().create_future()
-        future.set_result("later")
-        return [await context_port._on_loop(lambda view: view, cast("Any", one)) for one in ("now", future)]
-
-    assert asyncio.run(both()) == ["now", "later"]
 
 
 @pytest.mark.parametrize("agents", [[Agent("kid")], []])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.answer_bodies import TOKENS_MAX
 from callboard.runtime.models.anthropic.answer import (
@@ -356,3 +357,24 @@ def test_input_that_comes_with_the_start_of_a_call_is_its_arguments() -> None:
     assert block_of(start) == start
     other = block_of(start, {"type": "input_json_delta", "partial_json": '{"a": 2}'})
     assert (other["input"], other["refused"]) == ('{"a": 2}\n{"a":1}', CONTRADICTED)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_what_the_service_has_taken_out_of_the_conversation_is_told(is_streamed: bool) -> None:
+    """https://platform.claude.com/docs/en/build-with-claude/context-editing: in the answer, or at its end."""
+    edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000}
+    whole = message(text("Hi."))
+    if is_streamed:
+        streamed, events = StreamedMessage(), events_of(whole)
+        events[-2]["context_management"] = {"applied_edits": [edit]}
+        for event in events:
+            streamed.take(event)
+        answer = streamed.answer()
+    else:
+        answer = answer_of({**whole, "context_management": {"applied_edits": [edit]}})
+    assert json.loads(bytes(answer.edits)) == [edit]
+
+
+@pytest.mark.parametrize("told", [None, {}, {"applied_edits": []}, {"applied_edits": None}, "all", [1]])
+def test_a_service_that_has_taken_nothing_out_tells_nothing(told: object) -> None:
+    assert answer_of({**message(text("Hi.")), "context_management": told}).edits == NULL

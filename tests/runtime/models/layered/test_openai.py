@@ -4,7 +4,7 @@ import asyncio
 import socket
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,6 +31,8 @@ from tests.openai_api import (
     chat_body,
     failed,
     responses_body,
+    responses_events,
+    streamed,
 )
 from tests.runtime.models.layered.kit import (
     DIALECTS,
@@ -298,3 +300,30 @@ def test_a_whole_answer_is_read_without_the_keys_that_say_nothing(
         for answer in ask(served(server, api=dialect, stream=stream), *(asked() for _ in bodies)):
             assert answer.failure is None
             assert [block["text"] for block in blocks_of(answer)] == ["Hi."]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_compaction_of_the_service_is_recorded_and_goes_back(stream: bool) -> None:
+    """https://platform.openai.com/docs/guides/compaction: its item stands for all before it."""
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
+    edits = {"context_management": [{"type": "compaction", "compact_threshold": 1_000}]}
+    whole = responses_body(Reply(("Hello.",)))
+    whole["output"] = [item, *cast("list[object]", whole["output"])]
+    done = [
+        {"type": f"response.output_item.{part}", "output_index": 0, "item": item}
+        for part in ("added", "done")
+    ]
+    events = responses_events(Reply(("Hello.",)))
+    later = [{**event, "output_index": 1} if "output_index" in event else event for event in events[2:-1]]
+    all_events = [*events[:2], *done, *later, {**events[-1], "response": whole}]
+    numbered = [{**event, "sequence_number": number} for number, event in enumerate(all_events)]
+    with ProviderApi(wires=WIRES) as api:
+        model = model_at(api.url, "responses", max_tokens=100, params=edits, stream=stream)
+        api.reply(streamed(numbered) if stream else json_answer(whole), Reply(("Bye.",)))
+        (first,) = ask(model, asked(model=model.spec))
+        said = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": blocks_of(first)}]
+        ask(model, asked([*said, {"role": "user", "content": "And?"}], model=model.spec))
+        sent = api.seen
+    assert [block["type"] for block in blocks_of(first)] == ["compaction", "text"]
+    assert sent[0].body["context_management"] == edits["context_management"]
+    assert items_of(sent[1])[0] == item
