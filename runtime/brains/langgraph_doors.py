@@ -8,21 +8,30 @@ are wrapped once, when the first brain is made. Outside of a brain's run they ar
     a call of a chat model              a question of the program
     a stream of a chat model            the same question, its reply in one piece
     a call of a tool                    a call of the program, or the tool itself in the program
+    a function on the framework's pool  the function itself, at once: a program has one thread
     the chance in a pause of a retry    the chance of the program
+    a synchronous pause of a retry      a pause of the program
 """
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import ContextVar
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
 from types import ModuleType
 from typing import Any, Final, Protocol
 
 import langchain.agents.middleware._retry as middleware_retry
+import langchain.agents.middleware.model_retry as model_retry
+import langchain.agents.middleware.tool_retry as tool_retry
 import langgraph.pregel._retry as node_retry
+import tenacity.nap
+import tenacity.wait
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
+from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import Tool as SimpleTool
 from langsmith.run_helpers import tracing_context
@@ -87,8 +96,11 @@ def open_doors() -> None:
         _wrap(kind, "ainvoke", _call)
     _wrap(BaseTool, "arun", _call)
     _wrap(BaseTool, "run", _call_now)
-    for module in (node_retry, middleware_retry):
+    _wrap(ContextThreadPoolExecutor, "submit", _at_once)
+    for module in (node_retry, middleware_retry, tenacity.wait):
         vars(module)["random"] = _Chance(vars(module)["random"])
+    for module in (node_retry, model_retry, tool_retry, tenacity.nap):
+        vars(module)["time"] = _Pauses(vars(module)["time"])
 
 
 def _wrap(kind: type, name: str, door: Callable[..., Any]) -> None:
@@ -160,6 +172,17 @@ def _as_call(wanted: Any, more: dict[str, Any]) -> Any:
     return {"type": "tool_call", "id": call, "args": wanted}
 
 
+def _at_once(
+    run: Run, original: object, pool: object, function: Callable[..., Any], *args: Any, **more: Any
+) -> "Future[Any]":
+    future: Future[Any] = Future()
+    try:
+        future.set_result(copy_context().run(function, *args, **more))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
 class _Chance:
     """The module `random` for pauses of retries: in a run, the generator of the program."""
 
@@ -169,3 +192,21 @@ class _Chance:
     def __getattr__(self, name: str) -> Any:
         run = RUN.get()
         return getattr(self._module if run is None else run.chance(), name)
+
+
+class _Pauses:
+    """The module `time` for pauses of retries: in a run, a synchronous one is a pause of the program."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, without a hold of the loop."""
+        run = RUN.get()
+        if run is None:
+            self._module.sleep(seconds)
+        else:
+            run.now(asyncio.sleep(seconds))

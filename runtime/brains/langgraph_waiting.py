@@ -58,6 +58,7 @@ class Waiting:
         if outer is None:
             work.close()
             raise self._latch.refuse(
-                "an async function calls a chat model or a tool synchronously: write `await ....ainvoke(...)`"
+                "an async function, or one on a thread, calls a chat model or a tool synchronously: write "
+                "`await ....ainvoke(...)`"
             )
         return outer.switch(work).result()

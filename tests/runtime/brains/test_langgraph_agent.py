@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import Runtime as FrameworkRuntime
-from langgraph.types import interrupt
+from langgraph.runtime import get_runtime
+from langgraph.types import RetryPolicy, interrupt
 from pydantic import BaseModel
 
 from callboard.actors.protocol.client_messages import AskEnded
@@ -184,6 +186,57 @@ def test_agents_inside_tools_run_in_the_program_and_are_led_without_a_change() -
 
     outcome = run(langgraph_agent(agent(ask), in_program=["ask"]), answers, "go")
     assert (outcome.text, outcome.usage.calls) == ("both", 4)
+
+
+def test_synchronous_agents_inside_tools_batches_and_retries_are_led_without_threads() -> None:
+    @tool
+    def look(at: str) -> str:
+        """Look."""
+        return f"saw {at} on {threading.current_thread() is threading.main_thread()}"
+
+    inner = agent(look)
+
+    @tool
+    def ask(what: str) -> str:
+        """Ask another agent, synchronously."""
+        both = CHAT.batch(["first", "second"])
+        found = inner.invoke({"messages": [HumanMessage(f"{what} {both[0].text} {both[1].text}")]})
+        return str(found["messages"][-1].text)
+
+    def answers(request: ModelRequest) -> Any:
+        text = request.conversation[0]["content"][0]["text"]
+        if text == "go":
+            return say(results(request)[0][0]) if turns_in(request) else call("ask", what="a")
+        if turns_in(request):
+            return say("; ".join(content for content, _ in results(request)))
+        return say("x") if text in ("first", "second") else calls(call("look", at="b"), call("look", at="c"))
+
+    brain = langgraph_agent(agent(ask), effects={"look": "read"}, in_program=["ask"])
+    outcome = run(brain, answers, "go")
+    assert (outcome.text, outcome.usage.calls) == ("saw b on False; saw c on False", 6)
+
+
+def test_synchronous_pauses_of_retries_are_pauses_of_the_program() -> None:
+    def node(state: MessagesState) -> Any:
+        info = get_runtime().execution_info
+        if info is not None and info.node_attempt < 3:
+            raise ConnectionError("not yet")
+        return {"messages": [(CHAT | broken).with_retry(stop_after_attempt=3).invoke("x")]}
+
+    def broken(message: AIMessage) -> AIMessage:
+        if message.text != "good":
+            raise ValueError("bad")
+        return message
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("node", node, retry_policy=RetryPolicy(initial_interval=3_600, max_attempts=3))
+    graph.add_edge(START, "node")
+    brain = langgraph_agent(graph.compile(name="patient"))
+    for seed in range(5):
+        answers = iter(["bad", "good"])
+        # The kit has no time: a pause of an hour takes none, and it would be a divergence if it were another.
+        done = simulate(brain, lambda request: say(next(answers)), "go", seed=seed)  # noqa: B023
+        assert done.outcome.text == "good"
 
 
 def decided(brain: Any, answers: Any, *decisions: Any) -> Any:
