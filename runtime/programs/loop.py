@@ -340,6 +340,17 @@ class ProgramLoop(_Base):
             future.set_exception(error)
         return future
 
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """Run a callback in this step, for a brain on its own thread. Else raises MisuseError."""
+        if not self.runs_functions or asyncio._get_running_loop() is not self:
+            raise _refusal("call_soon_threadsafe", "calls from other threads")
+        return self.call_soon(callback, *args, context=context)
+
     def is_running(self) -> bool:
         """Return True inside a step."""
         return self._is_stepping

@@ -211,6 +211,19 @@ def test_a_stream_of_a_model_is_a_question_and_a_custom_stream_goes_nowhere() ->
     assert (outcome.text, outcome.usage.calls) == ("whole", 1)
 
 
+def test_a_stream_of_a_sub_graph_has_its_messages_whole() -> None:
+    inner = agent(look)
+
+    async def node(state: MessagesState) -> Any:
+        kinds = [kind async for kind, _ in inner.astream(state, stream_mode=["updates", "messages"])]
+        return {"messages": [AIMessage(" ".join(kinds))]}
+
+    outcome = run(
+        langgraph_agent(one_node(node)), lambda request: say("x") if turns_in(request) else call("look")
+    )
+    assert (outcome.text.count("messages"), outcome.text.count("updates")) == (3, 3)
+
+
 def test_caches_of_answers_and_of_nodes_are_left_out() -> None:
     async def node(state: MessagesState) -> Any:
         return {"messages": [await CHAT.ainvoke("same"), await CHAT.ainvoke("same")]}
