@@ -26,7 +26,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.brains.langgraph_doors import untraced
-from callboard.runtime.brains.langgraph_messages import content_blocks, from_blocks, usage_of
+from callboard.runtime.brains.langgraph_messages import from_blocks, reply_blocks, usage_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sanitize import encoded
 
@@ -114,7 +114,7 @@ class LangChainModel:
         end = "tool_use" if message.tool_calls or message.invalid_tool_calls else "end_turn"
         told = message.response_metadata
         reason = told.get("stop_reason") or told.get("finish_reason") or ""
-        content = encoded(_blocks(message, request.turn), what="The reply")
+        content = encoded(reply_blocks(message, request.turn), what="The reply")
         usage = usage_of(message.usage_metadata)
         return ModelAnswer(content, _ENDS.get(reason, end), usage, model=str(told.get("model_name") or ""))
 
@@ -154,17 +154,6 @@ def _bound(chat: BaseChatModel, request: ModelRequest) -> Runnable[LanguageModel
         for tool in tools
     ]
     return chat.bind_tools(given, **({"tool_choice": request.force_tool} if request.force_tool else {}))
-
-
-def _blocks(message: AIMessage, turn: int) -> list[dict[str, Any]]:
-    texts = content_blocks(message.content) if message.content else []
-    calls = [(call["name"], call["args"], call["id"]) for call in message.tool_calls]
-    wrong = [(call["name"], call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
-    used = [
-        {"type": "tool_use", "id": call or f"call_{turn}_{at}", "name": name, "input": given}
-        for at, (name, given, call) in enumerate([*calls, *wrong])
-    ]
-    return [*texts, *used]
 
 
 def _failure(error: Exception) -> ModelFailure | None:

@@ -35,7 +35,7 @@ Block = dict[str, Any]
 Said = dict[str, Any]
 
 _OWN_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call"})
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _DATA: Final = "data:"
 
 
@@ -140,7 +140,7 @@ def content_blocks(content: str | Sequence[str | Mapping[str, Any]]) -> list[Blo
     found = [
         _block({"type": "text", "text": item} if isinstance(item, str) else item)
         for item in items
-        if isinstance(item, str) or item.get("type") not in (_OWN_CALLS | _THOUGHTS)
+        if isinstance(item, str) or item.get("type") not in (_OWN_CALLS | THOUGHTS)
     ]
     return found or [{"type": "text", "text": EMPTY}]
 
@@ -216,8 +216,30 @@ def from_blocks(messages: Iterable[Mapping[str, Any]]) -> list[AnyMessage]:
 
 def _reply(blocks: Sequence[Block]) -> AIMessage:
     calls, wrong = _calls([block for block in blocks if block["type"] == "tool_use"])
-    text = "\n".join(block["text"] for block in blocks if block["type"] == "text" and block["text"] != EMPTY)
-    return AIMessage(content=text, tool_calls=calls, invalid_tool_calls=wrong)
+    texts = [block for block in blocks if block["type"] == "text" and block["text"] != EMPTY]
+    content: Any = "\n".join(block["text"] for block in texts)
+    if any("part" in block for block in blocks):  # thoughts, which go back to the service that signed them
+        content = [block.get("part", block) for block in blocks if block in texts or "part" in block]
+    return AIMessage(content=content, tool_calls=calls, invalid_tool_calls=wrong)
+
+
+def reply_blocks(message: AIMessage, turn: int) -> list[Block]:
+    """Return a reply of a chat model as blocks, with its thoughts as they came. turn: of the reply."""
+    items = [message.content] if isinstance(message.content, str) else message.content
+    found: list[Block] = []
+    for item in items:
+        if isinstance(item, dict) and item.get("type") in THOUGHTS:
+            thought = item.get("thinking") or item.get("reasoning") or ""
+            found.append({"type": "thinking", "thinking": thought, "part": item})
+        elif item and (isinstance(item, str) or item.get("type") not in _OWN_CALLS):
+            found += content_blocks([item])
+    calls = [(call["name"], call["args"], call["id"]) for call in message.tool_calls]
+    wrong = [(call["name"], call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
+    used = [
+        {"type": "tool_use", "id": call or f"call_{turn}_{at}", "name": name, "input": given}
+        for at, (name, given, call) in enumerate([*calls, *wrong])
+    ]
+    return [*found, *used]
 
 
 def _requests(blocks: Sequence[Block]) -> list[AnyMessage]:

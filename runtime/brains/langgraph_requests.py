@@ -94,6 +94,8 @@ def _forced(choice: Any, tools: list[dict[str, Any]]) -> str:
 
 
 def _output_tool(form: Any) -> dict[str, Any]:
+    if isinstance(form, type):  # a model of pydantic, as OpenAI's client takes it
+        return {**definition(form), "description": "Give the answer."}
     if not isinstance(form, Mapping) or form.get("type") != "json_schema":
         raise MisuseError(
             f"response_format={form!r:.80} is no JSON schema: give a schema, as `with_structured_output` does"

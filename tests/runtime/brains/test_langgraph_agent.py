@@ -17,6 +17,7 @@ from langchain.agents.middleware import (
     ModelRetryMiddleware,
     SummarizationMiddleware,
 )
+from langchain.agents.structured_output import ProviderStrategy
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -363,16 +364,35 @@ class Verdict(BaseModel):
     good: bool
 
 
-@pytest.mark.parametrize("where", ["agent", "model"])
-def test_structured_output_is_the_typed_result(where: str) -> None:
-    async def node(state: MessagesState) -> Any:
-        found: Any = await CHAT.with_structured_output(Verdict).ainvoke(state["messages"])
-        return {"messages": [AIMessage(found.model_dump_json())]}
+async def structured(state: MessagesState) -> Any:
+    found: Any = await CHAT.with_structured_output(Verdict).ainvoke(state["messages"])
+    return {"messages": [AIMessage(found.model_dump_json())]}
 
-    graph = agent(response_format=Verdict) if where == "agent" else one_node(node)
-    output = None if where == "agent" else lambda state: json.loads(state["messages"][-1].text)
-    brain = langgraph_agent(graph, schema=Verdict, output=output)
-    outcome = run(brain, lambda request: call("Verdict", good=True))
+
+async def in_format(state: MessagesState) -> Any:
+    reply = await CHAT.bind(response_format=Verdict).ainvoke(state["messages"])
+    assert reply.additional_kwargs["parsed"] == {"good": True}
+    return {"messages": [reply, await CHAT.ainvoke([*state["messages"], reply, HumanMessage("sure?")])]}
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        agent(response_format=Verdict),
+        agent(response_format=ProviderStrategy(Verdict)),
+        one_node(structured),
+        one_node(in_format),
+    ],
+    ids=["tool", "format", "model", "class"],
+)
+def test_structured_output_is_the_typed_result(graph: Any) -> None:
+    def answers(request: ModelRequest) -> Any:
+        if turns_in(request):  # an answer in a format is no open call of a tool
+            return say(request.conversation[1]["content"][0]["text"])
+        return call("Verdict", good=True)
+
+    output = (lambda state: json.loads(state["messages"][-1].text)) if graph.name == "one" else None
+    outcome = run(langgraph_agent(graph, schema=Verdict, output=output), answers)
     assert outcome.unwrap() == Verdict(good=True)
 
 

@@ -76,6 +76,24 @@ def test_it_answers_an_agent_with_its_tools_its_bound_and_its_usage() -> None:
     assert (second[2].tool_calls[0]["args"], second[3].text) == ({"at": "x"}, "saw x")
 
 
+def test_thoughts_go_back_as_they_came() -> None:
+    thoughts: list[Any] = [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "redacted_thinking", "data": "x"},
+    ]
+    use: Any = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "x"}}
+    calling = AIMessage(
+        [*thoughts, {"type": "text", "text": "so"}, use],
+        tool_calls=[{"name": "look", "args": {"at": "x"}, "id": "c1"}],
+        usage_metadata=USED,
+    )
+    outcome, asked = run(calling, AIMessage("done", usage_metadata=USED))
+    assert outcome.text == "done"
+    again = asked[1][0][2]
+    assert again.content == [*thoughts, {"type": "text", "text": "so"}]
+    assert again.tool_calls[0]["name"] == "look"
+
+
 @pytest.mark.parametrize(
     ("error", "calls", "word"),
     [
