@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.brains.frameworks import check_installed
 from callboard.runtime.models.fallback import ModelChoice
@@ -51,8 +52,16 @@ def langgraph_agent(
     """
     for distribution, tested in TESTED.items():
         check_installed(distribution, distribution, "langgraph", tested)
-    from callboard.runtime.brains.langgraph_agent import langgraph_brain
+    try:
+        from callboard.runtime.brains.langgraph_agent import langgraph_brain
+        from callboard.runtime.brains.langgraph_doors import open_doors
 
+        open_doors()
+    except (ImportError, AttributeError) as error:  # of another version, or without one of its packages
+        raise MissingExtra(
+            f"a part of LangGraph that brains need is not there ({error}): pip install "
+            "'callboard[langgraph]' installs the versions that were tested"
+        ) from error
     return langgraph_brain(
         graph,
         name,

@@ -23,7 +23,7 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, NotApproved
 from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching
 from callboard.runtime.brains.langgraph_chat import LangChainModel, SessionChatModel, name_of
-from callboard.runtime.brains.langgraph_doors import inside, open_doors
+from callboard.runtime.brains.langgraph_doors import inside
 from callboard.runtime.brains.langgraph_found import Found
 from callboard.runtime.brains.langgraph_messages import earlier_messages, prompt_message
 from callboard.runtime.brains.langgraph_run import GraphRun
@@ -164,7 +164,6 @@ def langgraph_brain(
     if not isinstance(graph, Pregel):
         hint = "; compile it first, `graph.compile()`" if hasattr(graph, "compile") else ""
         raise InvalidAgent(f"{graph!r:.80} is not a compiled graph of LangGraph{hint}")
-    open_doors()
     found = Found(graph, in_program)
     for one in found.graphs:
         _check_graph(one)

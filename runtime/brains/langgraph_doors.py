@@ -104,7 +104,7 @@ def open_doors() -> None:
 
 
 def _wrap(kind: type, name: str, door: Callable[..., Any]) -> None:
-    original = getattr(kind, name)
+    original = getattr(kind, name)  # docs/decisions/0014 has the private ones
 
     @functools.wraps(original)
     def method(self: Any, *args: Any, **more: Any) -> Any:

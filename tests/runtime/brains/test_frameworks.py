@@ -53,6 +53,15 @@ def test_another_version_warns_and_names_both(
         make()
 
 
+def test_a_version_without_a_part_that_brains_need_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without() -> None:
+        raise AttributeError("BaseTool has no attribute 'run'")
+
+    monkeypatch.setattr("callboard.runtime.brains.langgraph_doors.open_doors", without)
+    with pytest.raises(MissingExtra, match=r"has no attribute 'run'.*callboard\[langgraph\]"):
+        langgraph_one()
+
+
 def test_the_installed_version_was_tested() -> None:
     assert pydantic_ai_agent(expert()).name == "expert"
     assert langgraph_agent(graphs.expert()).name == "expert"
