@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +236,13 @@ def test_synchronous_pauses_of_retries_are_pauses_of_the_program() -> None:
     graph.add_edge(START, "node")
     brain = langgraph_agent(graph.compile(name="patient"))
     for seed in range(5):
-        answers = iter(["bad", "good"])
-        # The kit has no time: a pause of an hour takes none, and it would be a divergence if it were another.
-        done = simulate(brain, lambda request: say(next(answers)), "go", seed=seed)  # noqa: B023
-        assert done.outcome.text == "good"
+        answers = iter(["bad", "good"]).__next__
+        # The kit has no time: a pause of an hour takes none, and another one would be a divergence.
+        assert simulate(brain, partial(said_next, answers), "go", seed=seed).outcome.text == "good"
+
+
+def said_next(answers: Callable[[], str], request: ModelRequest) -> Any:
+    return say(answers())
 
 
 def decided(brain: Any, answers: Any, *decisions: Any) -> Any:
