@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
 
+from callboard import brains
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
 from callboard.brains import UntestedFramework, langgraph_agent, pydantic_ai_agent
 from tests.runtime.brains import graphs
@@ -32,6 +33,20 @@ def test_a_framework_that_is_not_installed_names_its_extra(
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(MissingExtra, match=rf"pip install 'callboard\[{extra}\]'"):
         make()
+
+
+@pytest.mark.parametrize("name", ["SessionChatModel", "PydanticAIModel"])
+def test_a_class_of_a_framework_that_is_not_installed_names_its_extra(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name="framework")
+
+    monkeypatch.setattr(brains, "_load", missing)
+    with pytest.raises(MissingExtra, match=rf"{name} needs framework: pip install 'callboard\["):
+        brains.__getattr__(name)
+    with pytest.raises(ModuleNotFoundError):
+        brains.__getattr__("as_function")
 
 
 @pytest.mark.parametrize(
