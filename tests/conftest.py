@@ -23,7 +23,7 @@ RAM_FREE_MIN = 2 << 30
 # No test is timed, so that a busy machine fails none. Where CI is set, these profiles build on the one that
 # Hypothesis has for it, which makes the same examples each time. `hunt` is for tests that look for mutants.
 settings.register_profile(
-    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=effort(40, 400)
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=effort(30, 400)
 )
 settings.register_profile("hunt", settings.get_profile("suite"), max_examples=100)
 settings.load_profile("suite")

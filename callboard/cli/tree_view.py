@@ -43,9 +43,12 @@ class Space:
     is_ascii: bool = False
 
 
-def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
-    """Return the tree with its heading and its sum, in at most `space.rows` lines."""
-    order = list(tree.walk())
+def tree_lines(tree: Tree, space: Space, now_ms: int, *, is_full: bool = False) -> list[Text]:
+    """Return the tree with its heading and its sum, in at most `space.rows` lines.
+
+    is_full: False if the answered questions of a program are part of its own line.
+    """
+    order = list(tree.walk()) if is_full else tree.folded()
     total = sum_line(order, now_ms)
     if not order:
         return [total]
@@ -81,6 +84,8 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
     line = Text(f"{counted(len(order), 'agent')}: ")
     for place, (status, count) in enumerate(_by_status([node for _, node in order])):
         line.append(", " * bool(place)).append(f"{count:,} {status}", style=STYLES[status])
+    if asked := sum(node.questions for _, node in order):
+        line.append(f"; {counted(asked, 'question')} to models")
     recorded = sum(_is_as_recorded(node) for _, node in order)
     line.append(f" ({recorded:,} as recorded)" * bool(recorded), style="dim")
     used = usage_of(order)
@@ -212,7 +217,7 @@ def _state(node: Node) -> str:
 
 def _values(node: Node, now_ms: int) -> dict[str, str]:
     return {
-        "turns": f"{node.turns:,}",
+        "turns": f"{node.questions or node.turns:,}",
         "tools": f"{node.tools:,}",
         "tokens": tokens(node.usage.tokens),
         "cost": dollars(node.usage.micro_usd),

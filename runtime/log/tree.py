@@ -1,7 +1,8 @@
 """The delegation tree of a session, built event by event, for live and for recorded views."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Final, Literal
 
 import msgspec
@@ -34,6 +35,7 @@ from callboard.actors.protocol.port_messages import (
     RequestCapacity,
     ToolReturned,
 )
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import charge_of
@@ -52,6 +54,7 @@ class Node:
     need: of its newest turn, which is charged where the use of a call is not known.
     is_recorded: in a fork, it has no answer but those of the session that was forked.
     compactions: by the seq of its event, each time that its conversation became shorter.
+    questions: of a program, the number of those that are part of its own figures (`Tree.folded`).
     """
 
     address: str
@@ -76,6 +79,12 @@ class Node:
     is_recorded: bool = False
     children: list[str] = field(default_factory=list)
     compactions: dict[int, Compacted] = field(default_factory=dict)
+    questions: int = 0
+
+    @property
+    def is_answered_question(self) -> bool:
+        """Return whether it is no agent of its own: a question of a program to a model, which is answered."""
+        return self.profile == ASK_MODEL and self.status == "ok"
 
     def does(self, state: str) -> None:
         """Note its activity. An agent that has ended only drains, so its activity is its ending."""
@@ -139,6 +148,22 @@ class Tree:
             yield depth, node
             for child in sorted(node.children, key=lambda one: int(one.rpartition(".")[2])):
                 yield from self.walk(child, depth + 1)
+
+    def folded(self) -> list[tuple[int, Node]]:
+        """Return each agent with its depth, as `walk` does, without answered questions.
+
+        Their usage is that of the program that asked them, as if it had turns of its own.
+        """
+        found: list[tuple[int, Node]] = []
+        for depth, node in self.walk():
+            if node.is_answered_question:
+                continue
+            asked = [one for one in map(self.nodes.__getitem__, node.children) if one.is_answered_question]
+            if asked:
+                usage = reduce(plus, (one.usage for one in asked), node.usage)
+                node = replace(node, usage=usage, questions=len(asked))
+            found.append((depth, node))
+        return found
 
     def usage_of(self, address: str) -> Usage:
         """Return the usage of an agent and all below it."""

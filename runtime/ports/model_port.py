@@ -292,7 +292,7 @@ class ModelPort:
             usage=answer.usage,
             model=model,
             sent=sent,
-            edits=_edits_in(answer),
+            edits=answer.edits if answer.edits is NULL else _kept_edits(answer),
         )
         if answer.origin is None or answer.origin == asked.made_by:
             return made
@@ -332,10 +332,8 @@ class ModelPort:
         return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
 
 
-def _edits_in(answer: ModelAnswer) -> Json:
+def _kept_edits(answer: ModelAnswer) -> Json:
     """Return what a service has taken out of the conversation; nothing if the log cannot hold that."""
-    if answer.edits == NULL:
-        return NULL
     try:
         return check_json(bytes(answer.edits), max_bytes=_EDITS_BYTES_MAX)
     except InvalidPrompt:

@@ -35,6 +35,8 @@ from callboard.runtime.sanitize import MAX_DEPTH, clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
 
+_SMALL_DIGITS: Final = 15
+_SMALL: Final = 10**_SMALL_DIGITS
 NO_OUTPUT: Final = to_json("(no output)")  # of a tool that returned None; not a claim of success
 MAX_ERROR_CHARS: Final = 2_000  # characters of an exception's message that reach the model
 _NOTICE_ROOM = 130
@@ -101,6 +103,8 @@ def returned(
 
 def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) -> Json:
     """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
+    if type(value) is int and 0 <= value < _SMALL and max_chars >= _SMALL_DIGITS:
+        return Json(b'"%d"' % value)  # as below, at a tenth of the work: counts and sums are common results
     if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)

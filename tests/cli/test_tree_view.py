@@ -142,3 +142,22 @@ def test_a_line_below_an_agent_says_where_its_conversation_became_shorter() -> N
     assert all(line.cell_len <= 60 for line in tree_lines(tree, Space(60), 4_000)[:-1])
     assert not any("compacted" in line for line in drawn(tree, Space(160, rows=24)))
     assert "|    compacted" in drawn(tree, Space(160, is_ascii=True))[3]
+
+
+def test_answered_questions_of_a_program_are_its_turns_and_those_that_matter_have_lines() -> None:
+    tree = tree_of(
+        node("host", "answered", turns=5, tools=1),
+        node("host.1", "answered", profile="ask_model", turns=1, usage=Usage(10, 5)),
+        node("host.2", "model_error", profile="ask_model", turns=2, usage=Usage(7)),
+        node("host.3", "answered", profile="worker", turns=3, usage=Usage(100)),
+        node("host.4", profile="ask_model", turns=1),
+        node("host.5", "answered", profile="ask_model", turns=1, usage=Usage(20, 1)),
+    )
+    wide = Space(109)
+    lines = drawn(tree, wide)
+    assert lines[1].split() == ["✓", "host", "answered", "2", "1", "36", "2.0s"]
+    assert [line.split()[2] for line in lines[2:5]] == ["host.2", "host.3", "host.4"]
+    assert lines[5].startswith("4 agents: 1 running, 2 ok, 1 failed; 2 questions to models; 143 tokens")
+    full = [str(line) for line in tree_lines(tree, wide, 0, is_full=True)]
+    assert [line.split()[2] for line in full[2:7]] == [f"host.{n}" for n in range(1, 6)]
+    assert tree.nodes["host"].questions == 0  # the tree itself is as it was

@@ -83,7 +83,7 @@ def test_a_program_that_is_killed_anywhere_goes_on_and_repeats_no_write(tmp_path
     (tmp_path / "whole").mkdir()
     count = points(tmp_path / "whole", shape, 4)
     assert count > 20
-    for point in range(2, count, count // effort(3, 12)):
+    for point in range(2, count, count // effort(2, 12)):
         folder = tmp_path / str(point)
         folder.mkdir()
         kill_and_resume(folder, shape, point, 4)

@@ -12,7 +12,7 @@ from tests.effort import effort
 
 @pytest.mark.slow
 def test_a_program_ends_as_without_the_wrong_deploys_that_were_rolled_back() -> None:
-    programs = effort(4, 200)
+    programs = effort(3, 200)
     command = [sys.executable, "-m", "tests.crash.wrong_deploys", "--programs", str(programs), "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -328,3 +328,16 @@ def test_the_message_of_a_tool_error_stands_alone_and_one_without_a_message_has_
 
 def test_half_of_a_small_room_is_kept() -> None:
     assert cut("x" * 400, 200).startswith("x" * 100 + "\n")
+
+
+@given(
+    st.integers(-(10**17), 10**17) | st.integers(-20, 20),
+    st.sampled_from([0, 3, 14, 15, 16, 100]),
+    st.booleans(),
+)
+def test_a_whole_number_is_written_as_its_text_is(value: int, max_chars: int, may_cut: bool) -> None:
+    assert returned(value, max_chars, may_cut=may_cut) == returned(str(value), max_chars, may_cut=may_cut)
+
+
+def test_true_and_false_are_not_written_as_numbers() -> None:
+    assert bytes(returned(True, 100).output) == b'"true"'
