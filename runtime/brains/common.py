@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Final, get_args
 
+import msgspec
+
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, MisuseError
 from callboard.actors.protocol.immutable import Json
@@ -18,6 +20,7 @@ from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.loop import ProgramLoop
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
+from callboard.runtime.programs.values import tool_value
 
 EARLIER_MAX: Final = 50
 """Earlier asks of a session that a brain as its host is told."""
@@ -104,6 +107,19 @@ def _raise_latched(ctx: ProgramContext, latch: Latch, error: Exception | None) -
 def _misuse_of_loop() -> MisuseError | None:
     loop = asyncio.get_running_loop()
     return loop.refused if isinstance(loop, ProgramLoop) else None
+
+
+async def call_content(
+    ctx: ProgramContext, name: str, arguments: Mapping[str, object]
+) -> tuple[str, list[dict[str, Any]] | None]:
+    """Call a tool of the program, and return its result as text, and its content blocks if it has some.
+
+    Raises CallFailed, Interrupted, NotApproved.
+    """
+    answer = await ctx._ask(name, arguments)
+    text = str(tool_value(name, answer))
+    has_blocks = bytes(answer.content).startswith(b"[")
+    return text, msgspec.json.decode(answer.content) if has_blocks else None
 
 
 def settings_of(given: Mapping[str, object], dropped: tuple[str, ...], where: str) -> dict[str, object]:

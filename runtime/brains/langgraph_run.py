@@ -22,7 +22,7 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
-from callboard.runtime.brains.common import NOTHING_SAID, Latch
+from callboard.runtime.brains.common import NOTHING_SAID, Latch, call_content
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
 from callboard.runtime.brains.langgraph_doors import Through
@@ -137,12 +137,13 @@ class GraphRun:
 
     async def _called(self, name: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         try:
-            content = str(await self._ctx.call(name, **arguments))
+            text, blocks = await call_content(self._ctx, name, arguments)
         except (Interrupted, NotApproved, CallFailed) as error:
             told = error.text if isinstance(error, CallFailed) else str(error)
             if call is None:
                 raise ToolException(told) from None
             return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
+        content: Any = text if blocks is None else blocks
         if call is None:
             return content
         message = ToolMessage(content, tool_call_id=call["id"], name=name)

@@ -19,8 +19,10 @@ from pydantic_core import to_jsonable_python
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.runtime.brains.langgraph_doors import untraced
+from callboard.runtime.brains.langgraph_messages import content_blocks
 from callboard.runtime.brains.langgraph_requests import definition
 from callboard.runtime.outputs.tool_output import ToolOutput
+from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool, tool
 
 INTERRUPT: Final = "answer_interrupt"
@@ -99,6 +101,8 @@ def _result(one: BaseTool, found: object) -> object:
         )
     if isinstance(found, str | ToolOutput):
         return found
+    if isinstance(found, list) and found and all(isinstance(one, dict) and "type" in one for one in found):
+        return Blocks(content_blocks(found))
     try:
         return to_jsonable_python(found)
     except ValueError:

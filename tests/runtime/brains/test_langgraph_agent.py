@@ -401,6 +401,29 @@ def test_structured_output_is_the_typed_result(graph: Any) -> None:
     assert outcome.unwrap() == Verdict(good=True)
 
 
+def test_an_image_that_a_tool_returns_is_shown_to_the_model() -> None:
+    @tool
+    def picture() -> list[Any]:
+        """Show."""
+        return [
+            {"type": "text", "text": "a cat"},
+            {"type": "image", "base64": "aGk=", "mime_type": "image/png"},
+        ]
+
+    told: list[Any] = []
+
+    def answers(request: ModelRequest) -> Any:
+        if not turns_in(request):
+            return call("picture")
+        told.extend(results(request))
+        return say("nice")
+
+    assert run(langgraph_agent(agent(picture)), answers).text == "nice"
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    shown = [{"type": "text", "text": "a cat"}, {"type": "image", "source": source}]
+    assert told == [(shown, False)]
+
+
 def test_a_tool_that_updates_the_shared_state_updates_the_graph() -> None:
     class Stage(MessagesState):
         stage: str
