@@ -99,9 +99,10 @@ class UsageBooks:
 
     def _call(self, event: Event) -> None:
         body: Any = event.body
-        wish = self._wishes.get(body.agent)
-        if wish is not None and wish.need != NOTHING:  # a step of a program costs nothing
-            self._calls[body.agent] = wish
+        agent = body.agent
+        wish = self._wishes.get(agent)
+        if wish is not None and wish.need is not NOTHING:  # a step of a program costs nothing
+            self._calls[agent] = wish
 
     def _replied(self, event: Event) -> None:
         body: Any = event.body

@@ -182,8 +182,9 @@ class Board:
 
     def _note(self, events: Sequence[Event]) -> None:
         """Let the parts that follow the session see its new events, before they are staged."""
+        taker_of = self.takers.get
         for event in events:
-            if (taker := self.takers.get(type(event.body))) is not None:
+            if (taker := taker_of(type(event.body))) is not None:
                 taker(event)
         if self.on_posted is not None:
             self.on_posted(events)
