@@ -74,6 +74,8 @@ _BARE = {
     "callboard.outputs.metrics": "any keyword is the name of a metric",
     "callboard.Call": "any keyword is an argument of the tool",
     "callboard.call": "as Call",
+    "callboard.brains.HostAnswer": "a dict, which only `as_function` makes",
+    "callboard.brains.SessionChatModel": "its fields are those of every chat model of LangChain",
     "callboard.replay.ToolCollector": "it has no parameter",
     "callboard.replay.Tree": "it has no parameter",
     "callboard.testing.SessionMachine": "Hypothesis makes it",

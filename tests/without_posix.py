@@ -28,7 +28,10 @@ import pytest
 PACKAGES = (
     "click click.testing rich.console msgspec pykka anyio httpx2 hypothesis pytest pydantic_ai anthropic"
 )
-MORE = "mcp.client.stdio boto3 google.genai jsonschema pydantic_ai.models.openai"
+MORE = (
+    "mcp.client.stdio boto3 google.genai jsonschema pydantic_ai.models.openai "
+    "langchain.agents langgraph.prebuilt langsmith.run_helpers"
+)
 MODULES = frozenset({"fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "uvloop"})
 LACKING: dict[Any, str] = {
     os: "O_CLOEXEC O_NOFOLLOW O_DIRECTORY O_NOCTTY O_NONBLOCK O_PATH pread pwrite fork setsid killpg getpgid "

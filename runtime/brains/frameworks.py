@@ -79,7 +79,7 @@ def check_installed(module: str, distribution: str, extra: str, tested: tuple[st
         text = (
             f"{distribution} {found} is installed, and brains were tested with {tested[0]} up to {tested[1]}"
         )
-        warnings.warn(text, UntestedFramework, stacklevel=3)
+        warnings.warn(text, UntestedFramework, stacklevel=3)  # of the one who makes the brain
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ Rules
 
 import asyncio
 import contextvars
+import functools
 import gc
 import heapq
 import logging
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.failure_text import failure_text
+from callboard.runtime.programs.refused_methods import IO, lacking, refusal_of
 
 if TYPE_CHECKING:  # at run time its attributes would cost each parked program a kilobyte
     _Base = asyncio.BaseEventLoop
@@ -79,12 +81,14 @@ class ClockTimer(asyncio.TimerHandle):
 class ProgramLoop(_Base):
     """The loop of one run. salt: of the run; it keeps the tasks of many runs apart in Python's own sets.
 
-    runs_functions: True for a brain, whose framework runs functions by `run_in_executor`.
+    runs_functions: True for a brain, whose framework runs functions by `run_in_executor`. runs_function: runs
+    one of them, if it may wait for an answer meanwhile.
     refused: the first refusal of I/O, which a framework may have caught.
     """
 
     def __init__(self, salt: int = 0) -> None:  # the base's would open a selector
         self.runs_functions = False
+        self.runs_function: Callable[[Callable[[], object], asyncio.Future[Any]], None] | None = None
         self.refused: MisuseError | None = None
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -326,13 +330,27 @@ class ProgramLoop(_Base):
         A framework leads its synchronous functions here: they are steps of the brain like the others.
         """
         if not self.runs_functions:
-            raise _refusal("run_in_executor", "threads")
+            raise refusal_of("run_in_executor")
         future: asyncio.Future[T] = self.create_future()
+        if self.runs_function is not None:
+            self.runs_function(functools.partial(func, *args), future)
+            return future
         try:
             future.set_result(func(*args))
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """Run a callback in this step, for a brain on its own thread. Else raises MisuseError."""
+        if not self.runs_functions or asyncio._get_running_loop() is not self:
+            raise refusal_of("call_soon_threadsafe")
+        return self.call_soon(callback, *args, context=context)
 
     def is_running(self) -> bool:
         """Return True inside a step."""
@@ -357,30 +375,10 @@ def due_ms(when: float) -> int:
     return math.ceil(round(when * 1_000, 6))  # a sum of seconds is off by a part of a nanosecond
 
 
-_IO: Final = "network or files"
-_INSTEAD: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (("executor",), "threads"),
-    (("threadsafe",), "calls from other threads"),
-    (("subprocess",), "subprocesses"),
-    (("signal",), "signals"),
-    (("run_", "stop", "close", "shutdown"), "way to run or end its loop"),
-    (("debug", "factory", "exception_handler"), "settings of its loop"),
-)
-
-
-def _refusal(name: str, what: str) -> MisuseError:
-    return MisuseError(
-        f"{name}: a program has no {what}, so that it can be executed again; "
-        "write a @tool that does this work, and await ctx.call(tool, ...)"
-    )
-
-
 def _refused(name: str) -> Callable[..., object]:
-    what = next((what for parts, what in _INSTEAD if any(part in name for part in parts)), _IO)
-
     def refuse(self: ProgramLoop, *args: object, **options: object) -> object:
-        error = _refusal(name, what)
-        if what == _IO:  # libraries look for settings of a loop, and do without them
+        error = refusal_of(name)
+        if lacking(name) == IO:  # libraries look for settings of a loop, and do without them
             self.refused = self.refused or error
         raise error
 

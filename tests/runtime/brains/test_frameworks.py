@@ -2,36 +2,84 @@
 
 import importlib
 import importlib.metadata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
 
+from callboard import brains
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
-from callboard.brains import UntestedFramework, pydantic_ai_agent
+from callboard.brains import UntestedFramework, langgraph_agent, pydantic_ai_agent
+from tests.runtime.brains import graphs
 from tests.runtime.brains.agents import expert
 
 
-def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def pydantic_one() -> Any:
+    return pydantic_ai_agent(expert())
+
+
+def langgraph_one() -> Any:
+    return langgraph_agent(graphs.expert())
+
+
+@pytest.mark.parametrize(("make", "extra"), [(pydantic_one, "pydantic-ai"), (langgraph_one, "langgraph")])
+def test_a_framework_that_is_not_installed_names_its_extra(
+    make: Callable[[], Any], extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(name: str, *rest: Any) -> Any:
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[pydantic-ai\]'"):
-        pydantic_ai_agent(expert())
+    with pytest.raises(MissingExtra, match=rf"pip install 'callboard\[{extra}\]'"):
+        make()
 
 
-@pytest.mark.parametrize("version", ["2.67.9", "2.69.0", "3.0.0", "1.9"])
-def test_another_version_warns_and_names_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["SessionChatModel", "PydanticAIModel"])
+def test_a_class_of_a_framework_that_is_not_installed_names_its_extra(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name="framework")
+
+    monkeypatch.setattr(brains, "_load", missing)
+    with pytest.raises(MissingExtra, match=rf"{name} needs framework: pip install 'callboard\["):
+        brains.__getattr__(name)
+    with pytest.raises(ModuleNotFoundError):
+        brains.__getattr__("as_function")
+
+
+@pytest.mark.parametrize(
+    ("make", "version", "why"),
+    [
+        (pydantic_one, "2.67.9", "pydantic-ai-slim 2.67.9 is installed, .* 2.68 up to 2.69"),
+        (pydantic_one, "2.69.0", "pydantic-ai-slim 2.69.0"),
+        (pydantic_one, "3.0.0", "pydantic-ai-slim 3.0.0"),
+        (pydantic_one, "1.9", "pydantic-ai-slim 1.9"),
+        (langgraph_one, "1.2.1", "langchain 1.2.1 is installed, .* 1.5 up to 1.6"),
+        (langgraph_one, "1.5.0", "langgraph 1.5.0 is installed, .* 1.2 up to 1.3"),
+    ],
+)
+def test_another_version_warns_and_names_both(
+    make: Callable[[], Any], version: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    with pytest.warns(
-        UntestedFramework, match=f"pydantic-ai-slim {version} is installed, .* 2.68 up to 2.69"
-    ):
-        pydantic_ai_agent(expert())
+    with pytest.warns(UntestedFramework, match=why):
+        make()
+
+
+def test_a_version_without_a_part_that_brains_need_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without() -> None:
+        raise AttributeError("BaseTool has no attribute 'run'")
+
+    monkeypatch.setattr("callboard.runtime.brains.langgraph_doors.open_doors", without)
+    with pytest.raises(MissingExtra, match=r"has no attribute 'run'.*callboard\[langgraph\]"):
+        langgraph_one()
 
 
 def test_the_installed_version_was_tested() -> None:
     assert pydantic_ai_agent(expert()).name == "expert"
+    assert langgraph_agent(graphs.expert()).name == "expert"
 
 
 def test_names_descriptions_and_tools_are_those_of_the_agent() -> None:

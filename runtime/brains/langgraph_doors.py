@@ -1,0 +1,212 @@
+"""The doors of LangChain: where its chat models and tools leave the graph for the world.
+
+A graph is compiled, and holds its models and tools where no one can exchange them: in closures, in
+sub-graphs, in other agents. So each is caught where it is called. The methods of the framework's base classes
+are wrapped once, when the first brain is made. Outside of a brain's run they are what they were.
+
+    door                                leads to
+    a call of a chat model              a question of the program
+    a stream of a chat model            the same question, its reply in one piece
+    a call of a tool                    a call of the program, or the tool itself in the program
+    a function on the framework's pool  the function itself, at once: a program has one thread
+    the chance in a pause of a retry    the chance of the program
+    a synchronous pause of a retry      a pause of the program
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+import langchain.agents.middleware._retry as middleware_retry
+import langchain.agents.middleware.model_retry as model_retry
+import langchain.agents.middleware.tool_retry as tool_retry
+import langgraph.pregel._retry as node_retry
+import tenacity.nap
+import tenacity.wait
+from langchain_core.language_models import BaseChatModel, BaseLLM
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import Tool as SimpleTool
+from langsmith.run_helpers import tracing_context
+
+Through = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class Run(Protocol):
+    """A brain's run, which answers at the doors."""
+
+    async def answer(
+        self, chat: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
+    ) -> ChatResult:
+        """Answer a call of a chat model."""
+
+    async def call(self, tool: BaseTool, wanted: Any, through: Through) -> Any:
+        """Answer a call of a tool. through: runs the tool itself."""
+
+    def now(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do asynchronous work for a synchronous caller."""
+
+    def refuse(self, text: str) -> Exception:
+        """Return the error for a way that does not lead to the session."""
+
+    def chance(self) -> object:
+        """Return the generator of random numbers."""
+
+
+RUN: Final[ContextVar[Run | None]] = ContextVar("callboard_run", default=None)
+_PASSED: Final[ContextVar[object]] = ContextVar("callboard_passed", default=None)
+"""The tool that has gone through its door: one calls other methods of its own."""
+
+
+@contextlib.contextmanager
+def inside(run: Run) -> Iterator[None]:
+    """Lead what the code within does to a run. Nothing of it is traced to the framework's vendor."""
+    token = RUN.set(run)
+    try:
+        with untraced():
+            yield
+    finally:
+        RUN.reset(token)
+
+
+def untraced() -> contextlib.AbstractContextManager[None]:
+    """Send no traces, whatever the environment says."""
+    return tracing_context(enabled=False)
+
+
+@functools.cache
+def open_doors() -> None:
+    """Wrap the methods, once in a process."""
+    _wrap(BaseChatModel, "_agenerate_with_cache", _answer)
+    _wrap(BaseChatModel, "_generate_with_cache", _answer_now)
+    for name in ("_should_stream", "_should_use_protocol_streaming"):
+        _wrap(BaseChatModel, name, _no_stream)
+    for name in ("_achat_model_stream_v3", "_chat_model_stream_v3"):
+        _wrap(BaseChatModel, name, _no_event_stream)
+    for name in ("_agenerate_helper", "_generate_helper"):
+        _wrap(BaseLLM, name, _no_completion)
+    for kind in (BaseTool, StructuredTool, SimpleTool):
+        _wrap(kind, "ainvoke", _call)
+    _wrap(BaseTool, "arun", _call)
+    _wrap(BaseTool, "run", _call_now)
+    _wrap(ContextThreadPoolExecutor, "submit", _at_once)
+    for module in (node_retry, middleware_retry, tenacity.wait):
+        vars(module)["random"] = _Chance(vars(module)["random"])
+    for module in (node_retry, model_retry, tool_retry, tenacity.nap):
+        vars(module)["time"] = _Pauses(vars(module)["time"])
+
+
+def _wrap(kind: type, name: str, door: Callable[..., Any]) -> None:
+    original = getattr(kind, name)  # docs/decisions/0014 has the private ones
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **more: Any) -> Any:
+        run = RUN.get()
+        return original(self, *args, **more) if run is None else door(run, original, self, *args, **more)
+
+    setattr(kind, name, method)
+
+
+def _answer(
+    run: Run,
+    original: object,
+    chat: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: list[str] | None = None,
+    run_manager: object = None,
+    **given: Any,
+) -> Coroutine[Any, Any, ChatResult]:
+    return run.answer(chat, messages, stop, given)
+
+
+def _answer_now(run: Run, *args: Any, **given: Any) -> Any:
+    return run.now(_answer(run, *args, **given))
+
+
+def _no_stream(*args: object, **given: object) -> bool:
+    return False
+
+
+def _no_event_stream(run: Run, *args: object, **given: object) -> Any:
+    raise run.refuse("a brain does not stream events of a model: a reply comes whole; use `ainvoke`")
+
+
+def _no_completion(run: Run, original: object, model: object, *args: object, **given: object) -> Any:
+    raise run.refuse(
+        f"{type(model).__name__} completes texts, and no question of a session has that form: give the graph "
+        "a chat model"
+    )
+
+
+def _call(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, **more: Any) -> Any:
+    async def through() -> Any:
+        token = _PASSED.set(tool)
+        try:
+            return await original(tool, wanted, *args, **more)
+        finally:
+            _PASSED.reset(token)
+
+    return through() if _PASSED.get() is tool else run.call(tool, _as_call(wanted, more), through)
+
+
+def _call_now(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, **more: Any) -> Any:
+    async def through() -> Any:
+        return original(tool, wanted, *args, **more)
+
+    if _PASSED.get() is tool:
+        return original(tool, wanted, *args, **more)
+    return run.now(run.call(tool, _as_call(wanted, more), through))
+
+
+def _as_call(wanted: Any, more: dict[str, Any]) -> Any:
+    """Return what a call wants as `ainvoke` gets it: `run` and `arun` get the id of a call apart."""
+    if (call := more.get("tool_call_id")) is None:
+        return wanted
+    return {"type": "tool_call", "id": call, "args": wanted}
+
+
+def _at_once(
+    run: Run, original: object, pool: object, function: Callable[..., Any], *args: Any, **more: Any
+) -> "Future[Any]":
+    future: Future[Any] = Future()
+    try:
+        future.set_result(copy_context().run(function, *args, **more))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class _Chance:
+    """The module `random` for pauses of retries: in a run, the generator of the program."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        run = RUN.get()
+        return getattr(self._module if run is None else run.chance(), name)
+
+
+class _Pauses:
+    """The module `time` for pauses of retries: in a run, a synchronous one is a pause of the program."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, without a hold of the loop."""
+        run = RUN.get()
+        if run is None:
+            self._module.sleep(seconds)
+        else:
+            run.now(asyncio.sleep(seconds))

@@ -1,0 +1,158 @@
+"""One run of a graph: what comes to the doors is put to the session, as questions and calls.
+
+Rules
+  - Failed, interrupted and refused calls are told to the model as tool messages with the status of an error,
+    and the graph goes on. A node that calls a tool itself gets a `ToolException`.
+  - A tool or a model that the brain does not know is refused, and ends it: no call of it would be in the log.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.types import Command
+
+from callboard.actors.protocol.errors import (
+    CallFailed,
+    DelegationFailed,
+    Interrupted,
+    MisuseError,
+    NotApproved,
+)
+from callboard.runtime.brains.common import NOTHING_SAID, Latch, call_content
+from callboard.runtime.brains.langgraph_again import Answers
+from callboard.runtime.brains.langgraph_chat import SessionChatModel
+from callboard.runtime.brains.langgraph_doors import Through
+from callboard.runtime.brains.langgraph_messages import Conversation, Said
+from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
+from callboard.runtime.brains.langgraph_tools import arguments_of, checked
+from callboard.runtime.brains.langgraph_waiting import Waiting
+from callboard.runtime.programs.context import ProgramContext
+
+
+class GraphRun:
+    """The run of a brain's graph.
+
+    names: of the chat models that it may ask, by their identity; "" for the brain's default one.
+    asks_all: the default model answers for every chat model. keys: of the session's shared state that the
+    graph has, too: it gets what a tool has changed there. remembers: the graph may be interrupted.
+    """
+
+    def __init__(
+        self,
+        ctx: ProgramContext,
+        tools: Mapping[str, BaseTool],
+        inner: Collection[str],
+        names: Mapping[int, str],
+        keys: Collection[str],
+        *,
+        asks_all: bool,
+        remembers: bool,
+        waiting: Waiting,
+        latch: Latch,
+    ) -> None:
+        self._ctx = ctx
+        self._tools = tools
+        self._inner = inner
+        self._names = names
+        self._keys = keys
+        self._asks_all = asks_all
+        self._latch = latch
+        self._said = Conversation(ctx.run_name)
+        self._state = {key: ctx.state[key] for key in keys}
+        self._answers = Answers(remembers=remembers)
+        self.now = waiting.now
+        self.run_again = self._answers.run_again
+        self.refuse = latch.refuse
+        self.chance = ctx.random
+
+    async def answer(
+        self, chat: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
+    ) -> ChatResult:
+        """Ask the session's model. Raises DelegationFailed; MisuseError for a request that cannot be put."""
+        self._latch.check()
+        try:
+            wanted = wanted_of(given | ({"stop": stop} if stop else {}))
+            system, said = self._said.written(messages)
+        except MisuseError as error:
+            raise self.refuse(str(error)) from None
+        model = self._model_of(chat)
+        said = said or [NOTHING_SAID]
+        asked = (model, system, said, wanted)
+        return await self._answers.of(asked, lambda: self._asked(model, "\n\n".join(system), said, wanted))
+
+    async def _asked(self, model: str, system: str, said: list[Said], wanted: Wanted) -> ChatResult:
+        try:
+            reply = await self._ctx.ask_model(
+                messages=said,
+                tools=wanted.tools,
+                system=system,
+                settings=wanted.settings,
+                max_tokens=wanted.max_tokens,
+                force_tool=wanted.force_tool,
+                model=model,
+            )
+        except DelegationFailed as error:
+            self._latch.keep(error)
+            raise
+        told, value = told_in_format(reply, wanted.output)
+        message = self._said.message(told)
+        if value is not None:
+            message.additional_kwargs["parsed"] = value
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _model_of(self, chat: BaseChatModel) -> str:
+        is_ours = self._asks_all or isinstance(chat, SessionChatModel)
+        name = "" if is_ours else self._names.get(id(chat))
+        if name is None:
+            raise self.refuse(
+                f"{type(chat).__name__} is made while the graph runs, so the session does not know it: make "
+                "it before, or give the brain a `model` that answers all of the graph's questions"
+            )
+        return name
+
+    async def call(self, tool: BaseTool, wanted: Any, through: Through) -> Any:
+        """Call a tool by the session, or in the program.
+
+        Raises pydantic.ValidationError for arguments of another form; ToolException where the graph's node
+        does not take a message.
+        """
+        self._latch.check()
+        if tool.name in self._inner:
+            return await through()
+        if self._tools.get(tool.name) is not tool:
+            raise self.refuse(
+                f"tool {tool.name!r} is made while the graph runs, so its calls cannot be recorded; make it "
+                "before, or name it in `in_program`"
+            )
+        call = wanted if isinstance(wanted, Mapping) and wanted.get("type") == "tool_call" else None
+        arguments = arguments_of(tool, call["args"] if call is not None else wanted)
+        checked(tool, arguments)
+        return await self._answers.of(
+            (tool.name, arguments), lambda: self._called(tool.name, arguments, call)
+        )
+
+    async def _called(self, name: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
+        try:
+            text, blocks = await call_content(self._ctx, name, arguments)
+        except (Interrupted, NotApproved, CallFailed) as error:
+            told = error.text if isinstance(error, CallFailed) else str(error)
+            if call is None:
+                raise ToolException(told) from None
+            return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
+        content: Any = text if blocks is None else blocks
+        if call is None:
+            return content
+        message = ToolMessage(content, tool_call_id=call["id"], name=name)
+        changed = self._changed()
+        return Command(update={**changed, "messages": [message]}) if changed else message
+
+    def _changed(self) -> dict[str, Any]:
+        """Return the keys of the shared state that have another value than the graph was told."""
+        now = {key: self._ctx.state[key] for key in self._keys}
+        changed = {key: value for key, value in now.items() if value != self._state[key]}
+        self._state |= changed
+        return changed

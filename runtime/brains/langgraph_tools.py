@@ -1,0 +1,139 @@
+"""The tools of a graph as tools of ours, made of their definitions.
+
+A call may run in another process than the run that wants it, and before that is executed again. So a tool
+gets its arguments, and nothing of the graph's run: one that takes the state, the store or the runtime of a
+graph is refused, unless it runs in the program.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.prebuilt.tool_node import _get_all_injected_args
+from langgraph.pregel._utils import get_function_nonlocals
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.runtime.brains.langgraph_doors import untraced
+from callboard.runtime.brains.langgraph_messages import content_blocks
+from callboard.runtime.brains.langgraph_requests import definition
+from callboard.runtime.outputs.tool_output import ToolOutput
+from callboard.runtime.tools.output import Blocks
+from callboard.runtime.tools.tool import Tool, tool
+
+INTERRUPT: Final = "answer_interrupt"
+"""The tool by which a person answers `interrupt()`."""
+
+
+def tools_by_name(found: Sequence[BaseTool]) -> dict[str, BaseTool]:
+    """Return tools by their names. Raises InvalidAgent for two of one name."""
+    known: dict[str, BaseTool] = {}
+    for one in found:
+        if known.setdefault(one.name, one) is not one:
+            raise InvalidAgent(f"two tools of the graph have the name {one.name!r}; rename one")
+    return known
+
+
+def tools_of(
+    known: Mapping[str, BaseTool], effects: Mapping[str, Effect], in_program: Iterable[str]
+) -> list[Tool]:
+    """Return the tools of a graph, without those that run in the program.
+
+    Raises InvalidAgent for a name that it does not have, and for a tool that needs the graph's run.
+    """
+    inner = set(in_program)
+    for word, names in (("effects", set(effects)), ("in_program", inner)):
+        if wrong := sorted(names - known.keys()):
+            there_are = ", ".join(known) or "none"
+            raise InvalidAgent(f"{word} names {wrong[0]!r}, and the graph has the tools: {there_are}")
+    return [_tool(one, effects.get(name, "write")) for name, one in known.items() if name not in inner]
+
+
+def _tool(one: BaseTool, effect: Effect) -> Tool:
+    if taken := _of_run(one):
+        raise InvalidAgent(
+            f"tool {one.name!r} takes {taken[0]!r} of the graph's run, and a call may run in another "
+            "process: give it arguments instead, or name it in `in_program`"
+        )
+    if any(interrupt in get_function_nonlocals(function) for function in functions_of(one)):
+        raise InvalidAgent(
+            f"tool {one.name!r} calls `interrupt`, which only the graph's run can answer: name it in "
+            "`in_program`"
+        )
+    try:
+        told = definition(one)
+    except MisuseError as error:
+        raise InvalidAgent(str(error)) from None
+
+    async def in_loop(arguments: dict[str, Any]) -> object:
+        with untraced():
+            return _result(one, await one.arun(arguments))
+
+    def on_thread(arguments: dict[str, Any]) -> object:
+        with untraced():
+            return _result(one, one.run(arguments))
+
+    function = in_loop if _is_async(one) else on_thread
+    return Tool(one.name, told["description"], told["input_schema"], function, effect)
+
+
+def functions_of(one: BaseTool) -> list[Callable[..., Any]]:
+    """Return the functions that a tool may run."""
+    found = (getattr(one, "func", None), getattr(one, "coroutine", None), type(one)._run, type(one)._arun)
+    return [function for function in found if function is not None]
+
+
+def _is_async(one: BaseTool) -> bool:
+    if hasattr(one, "coroutine"):  # of a function, or of two
+        return one.coroutine is not None
+    return type(one)._arun is not BaseTool._arun
+
+
+def _result(one: BaseTool, found: object) -> object:
+    """Return what a tool has found as text, JSON values, or its own `ToolOutput`. Raises MisuseError."""
+    if isinstance(found, Command):
+        raise MisuseError(
+            f"tool {one.name!r} returns a Command, which changes the graph: name it in `in_program`"
+        )
+    if isinstance(found, str | ToolOutput):
+        return found
+    if isinstance(found, list) and found and all(isinstance(one, dict) and "type" in one for one in found):
+        return Blocks(content_blocks(found))
+    try:
+        return to_jsonable_python(found)
+    except ValueError:
+        return str(found)
+
+
+def _of_run(one: BaseTool) -> list[str]:
+    """Return the parameters of a tool that a graph's run fills in."""
+    injected = _get_all_injected_args(one)
+    single = {name for name in (injected.runtime, injected.store) if name is not None}
+    return sorted({*injected.all_injected_keys, *injected.state} | single)
+
+
+def checked(one: BaseTool, arguments: dict[str, Any]) -> None:
+    """Check arguments as the framework does. Raises pydantic.ValidationError, which it tells the model."""
+    kind = one.args_schema
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        kind.model_validate(arguments)
+
+
+def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name. Raises ToolException for a text where there are several."""
+    if not isinstance(wanted, str):
+        return dict(wanted)
+    names = list(one.args)
+    if len(names) != 1:
+        raise ToolException(f"{one.name} takes {len(names)} arguments, not a text")
+    return {names[0]: wanted}
+
+
+@tool(name=INTERRUPT, effect="read", approval="before")
+def answer_interrupt(asked: Any, answer: Any) -> dict[str, Any]:
+    """Ask a person, and return the answer. Approve it as it is, or with another `answer` in the arguments."""
+    return {"answer": answer}
