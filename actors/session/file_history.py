@@ -157,7 +157,7 @@ def contents_for(
 
 
 def bases_of(body: ToolReturned, history: FileHistory) -> dict[str, FileState]:
-    """Return the state of each file before a call and whatever others did before it.
+    """Return the state of each file before a call, with all that others did before it.
 
     history: of the log before the answer.
     """

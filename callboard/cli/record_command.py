@@ -133,7 +133,7 @@ async def _run(command: Sequence[str], url: str) -> int:
 
 
 def _tell(recorder: "Recorder", log: str) -> None:
-    """Say what was recorded."""
+    """Name the sessions that were recorded."""
     counts, sessions = recorder.counts, recorder.sessions
     talk(f"{counted(counts.recorded, 'request')} in {counted(len(sessions), 'session')} recorded into {log}")
     for session in sessions[:_NAMED_MAX]:

@@ -16,6 +16,7 @@ import msgspec
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, MisuseError
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.loop import ProgramLoop
 from callboard.runtime.programs.program import Program
@@ -36,6 +37,9 @@ NOTHING_SAID: Final[dict[str, Any]] = {
     "role": "user",
     "content": [{"type": "text", "text": "(no prompt)"}],
 }
+
+_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+_SERVER_ERROR: Final = 500
 
 
 class Brain(Program[Any, Any]):
@@ -96,12 +100,16 @@ def latching(ctx: ProgramContext, latch: Latch) -> Iterator[None]:
 
 
 def _raise_latched(ctx: ProgramContext, latch: Latch, error: Exception | None) -> None:
-    if (refusal := latch.refusal) is not None:
-        kind: OwnKind = "budget" if refusal.kind == "budget" else "iteration_cap"
-        raise ctx.fail(refusal.text or str(refusal), kind=kind) from error
+    if latch.refusal is not None:
+        raise _ended_by(ctx, latch.refusal) from error
     misuse = latch.misuse or _misuse_of_loop()
     if misuse is not None and misuse is not error:
         raise misuse from error
+
+
+def _ended_by(ctx: ProgramContext, refusal: DelegationFailed) -> BaseException:
+    kind: OwnKind = "budget" if refusal.kind == "budget" else "iteration_cap"
+    return ctx.fail(refusal.text or str(refusal), kind=kind)
 
 
 def _misuse_of_loop() -> MisuseError | None:
@@ -125,7 +133,7 @@ async def call_content(
 def settings_of(given: Mapping[str, object], dropped: tuple[str, ...], where: str) -> dict[str, object]:
     """Return the parameters of a question.
 
-    dropped: those that mean nothing here. where: what they were given to, for the error. Raises MisuseError.
+    dropped: those without a meaning here. where: the name of their owner, for the error. Raises MisuseError.
     """
     stated = {key: value for key, value in given.items() if value is not None and key not in dropped}
     if wrong := sorted(stated.keys() - {*SETTINGS_PASSED}):
@@ -134,3 +142,10 @@ def settings_of(given: Mapping[str, object], dropped: tuple[str, ...], where: st
             "of the brain, as in `model=AnthropicModel(..., params={...})`"
         )
     return stated
+
+
+def failed_by_status(status: int, text: str) -> ModelFailure:
+    """Return the failure of a call that its service has answered with this status of HTTP."""
+    is_retryable = status in _RETRYABLE or status >= _SERVER_ERROR
+    code = "rate_limit_error" if status == 429 else "api_error" if is_retryable else "invalid_request_error"
+    return ModelFailure(code, text, is_retryable=is_retryable)

@@ -23,7 +23,7 @@ class _Had(NamedTuple):
 
 
 class Answers:
-    """The answers of one run, by the task of the graph that asked, and by what it asked.
+    """The answers of one run, by the task of the graph that asked, and by its question.
 
     remembers: False for a graph that cannot be interrupted, which has no need of this.
     """

@@ -25,6 +25,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.brains.common import failed_by_status
 from callboard.runtime.brains.langgraph_doors import untraced
 from callboard.runtime.brains.langgraph_messages import from_blocks, reply_blocks, usage_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
@@ -43,8 +44,6 @@ _CODES: Final[tuple[tuple[type[ModelError], str], ...]] = (
     (ContextOverflowError, "context_full"),
     (ModelRefusalError, "refusal"),
 )
-_RETRYABLE: Final = frozenset({408, 409, 425, 429})
-_SERVER_ERROR: Final = 500
 
 
 class SessionChatModel(BaseChatModel):
@@ -169,6 +168,4 @@ def _failure(error: Exception) -> ModelFailure | None:
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return None
-    is_retryable = status in _RETRYABLE or status >= _SERVER_ERROR
-    code = "rate_limit_error" if status == 429 else "api_error" if is_retryable else "invalid_request_error"
-    return ModelFailure(code, str(error), is_retryable=is_retryable)
+    return failed_by_status(status, str(error))

@@ -2,7 +2,7 @@
 
 A graph is compiled, and holds its models and tools where no one can exchange them: in closures, in
 sub-graphs, in other agents. So each is caught where it is called. The methods of the framework's base classes
-are wrapped once, when the first brain is made. Outside of a brain's run they are what they were.
+are wrapped once, when the first brain is made. Outside of a brain's run they are unchanged.
 
     door                                leads to
     a call of a chat model              a question of the program
@@ -77,7 +77,7 @@ def inside(run: Run) -> Iterator[None]:
 
 
 def untraced() -> contextlib.AbstractContextManager[None]:
-    """Send no traces, whatever the environment says."""
+    """Send no traces, even if the environment asks for them."""
     return tracing_context(enabled=False)
 
 

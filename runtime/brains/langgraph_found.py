@@ -35,7 +35,7 @@ _HOLDERS: Final = (Mapping, list, tuple, set, frozenset)
 class Found:
     """The parts of a graph, each once, in the order in which they are found.
 
-    inner: names of tools that run in the program: what they hold belongs to the graph, too.
+    inner: names of tools that run in the program: their contents belong to the graph, too.
     """
 
     def __init__(self, graph: Pregel[Any, Any, Any, Any], inner: Iterable[str]) -> None:

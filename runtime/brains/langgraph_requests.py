@@ -100,7 +100,10 @@ def _output_tool(form: Any) -> dict[str, Any]:
         raise MisuseError(
             f"response_format={form!r:.80} is no JSON schema: give a schema, as `with_structured_output` does"
         )
-    told = form.get("json_schema") or {}
+    return _named_output(form.get("json_schema") or {})
+
+
+def _named_output(told: Mapping[str, Any]) -> dict[str, Any]:
     name = str(told.get("name") or "output")
     return {"name": name, "description": "Give the answer.", "input_schema": dict(told.get("schema") or {})}
 

@@ -4,7 +4,7 @@ The framework runs inside the program's loop, and is executed again after a rest
 agents are cloned for the run: each clone has a gate for its model, and tools that call the session.
 
 Rules
-  - Whatever agent runs in the brain runs through the same gate: by hand-off, as a tool, or by `Runner.run`.
+  - Each agent that runs in the brain runs through the same gate: by hand-off, as a tool, or by `Runner.run`.
   - Failed, interrupted and refused calls are told to the model as failed tools, and the run goes on.
   - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
   - Nothing is traced.
@@ -158,11 +158,16 @@ def _models(
     for agent in agents:
         if agent.model is None or model_key(agent.model) in found:
             continue
-        one = OpenAIAgentsModel(agent.model)
-        if any(one.spec.name == other.spec.name for other in found.values()):
-            one = OpenAIAgentsModel(agent.model, name=f"{one.spec.name.partition(':')[2]}#{len(found)}")
-        found[model_key(agent.model)] = one
+        found[model_key(agent.model)] = _named_apart(agent.model, found)
     return found
+
+
+def _named_apart(model: Any, known: Mapping[object, ModelChoice]) -> OpenAIAgentsModel:
+    """Return a model under a name that no known one has."""
+    one = OpenAIAgentsModel(model)
+    if any(one.spec.name == other.spec.name for other in known.values()):
+        return OpenAIAgentsModel(model, name=f"{one.spec.name.partition(':')[2]}#{len(known)}")
+    return one
 
 
 def _schema(agent: FrameworkAgent[Any]) -> Any:

@@ -192,7 +192,7 @@ def _output(schema: AgentOutputSchemaBase) -> dict[str, object]:
 
 
 def _has_output(reply: ModelReply) -> bool:
-    """Return True for a reply that goes on, or whose text may be the output, of whatever type."""
+    """Return True for a reply that goes on, or whose text may be the output, of any type."""
     if reply.calls or reply.stop_reason in ("refusal", "max_tokens"):
         return True
     try:

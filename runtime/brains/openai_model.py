@@ -30,6 +30,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.brains.common import failed_by_status
 from callboard.runtime.brains.openai_messages import input_of_call, input_part, written_input
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sanitize import encoded
@@ -48,9 +49,6 @@ NATIVE: Final = (
     "top_logprobs",
 )
 """Settings of the framework that only its own models know."""
-
-_RETRYABLE: Final = frozenset({408, 409, 425, 429})
-_SERVER_ERROR: Final = 500
 
 
 def model_key(model: Model | str) -> object:
@@ -237,6 +235,4 @@ def _failure(error: Exception) -> ModelFailure:
     if isinstance(error, openai.APIConnectionError):
         return ModelFailure("connection", str(error), is_retryable=True)
     status = error.status_code if isinstance(error, openai.APIStatusError) else 0
-    is_retryable = status in _RETRYABLE or status >= _SERVER_ERROR
-    code = "rate_limit_error" if status == 429 else "api_error" if is_retryable else "invalid_request_error"
-    return ModelFailure(code, str(error), is_retryable=is_retryable)
+    return failed_by_status(status, str(error))

@@ -17,6 +17,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.brains.common import failed_by_status
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
 from callboard.runtime.models.layered.parts import blocks_of, is_call
@@ -24,8 +25,6 @@ from callboard.runtime.models.layered.replies import usage_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
 _ENDS: Final = {"length": "max_tokens", "content_filter": "refusal"}
-_RETRYABLE: Final = frozenset({408, 409, 425, 429})
-_SERVER_ERROR: Final = 500
 
 
 class PydanticAIModel:
@@ -98,6 +97,4 @@ def _failure(error: Exception) -> ModelFailure:
         return ModelFailure("garbage", str(error), is_retryable=True)
     if not status:
         return ModelFailure("connection", str(error), is_retryable=True)
-    is_retryable = status in _RETRYABLE or status >= _SERVER_ERROR
-    code = "rate_limit_error" if status == 429 else "api_error" if is_retryable else "invalid_request_error"
-    return ModelFailure(code, str(error), is_retryable=is_retryable)
+    return failed_by_status(status, str(error))

@@ -85,9 +85,12 @@ def _check(source: Files | None, target: Path) -> None:
         raise MisuseError(f"{target} is not an empty folder; name one that is empty, or does not exist yet")
     if source is None:
         return
-    here, there = Path(source.root).resolve(), target.resolve()
-    if here == there or here in there.parents or there in here.parents:
+    if _overlap(Path(source.root).resolve(), target.resolve()):
         raise MisuseError(f"{target} lies in the folder of the session, or around it; name another place")
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
 
 
 def _files_of(source: Files | None, area: FileArea | None, target: Path) -> Files:
@@ -145,7 +148,7 @@ def _copy_file(source: Path, target: Path) -> bool:
 
 
 def _remove(target: Path, *, is_new: bool) -> None:
-    """Remove a copy that could not be completed; of an empty folder that was there, what it has now."""
+    """Remove a copy that could not be completed; of an empty folder that was there, its contents."""
     if is_new:
         shutil.rmtree(target, ignore_errors=True)
         return

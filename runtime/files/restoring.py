@@ -1,7 +1,7 @@
 """Putting files back: a folder gets the versions that the log has, and loses nothing that the log lacks.
 
 Rules
-  - Only files that the history knows are touched. All others stay, whatever they are.
+  - Only files that the history knows are touched. All others stay.
   - A file whose bytes the history does not know was changed by others. Nothing is written, to any file,
     unless the caller says so.
   - A file whose bytes the history has may be replaced: they can be put back as well.

@@ -225,7 +225,7 @@ class CallVersions:
         return self._session.state_of(path) == (digest, now.size, now.is_executable)
 
     def failed(self, why: str) -> None:
-        """Note in words what is not known of the files that the call changed."""
+        """Note in words that some of the files that the call changed are not known."""
         if why not in self._gaps:
             self._gaps.append(why)
 

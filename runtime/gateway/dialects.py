@@ -134,11 +134,14 @@ def _output(dialect: Dialect, value: Mapping[str, Any]) -> list[Any]:
         if not isinstance(output, list):
             raise _garbage("the answer has no output")
         return output
-    choices = value.get("choices")
+    return [_message_in(value.get("choices"))]
+
+
+def _message_in(choices: object) -> object:
     first = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict) or not isinstance(first.get("message"), dict):
         raise _garbage("the answer has no message")
-    return [first["message"]]
+    return first["message"]
 
 
 def _reason(dialect: Dialect, value: Mapping[str, Any]) -> str:

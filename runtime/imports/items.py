@@ -63,11 +63,13 @@ def is_conversation(value: object) -> bool:
     """Return True for an item, a list of items, or an object with one."""
     items = value if isinstance(value, list) else _list_in(value)
     if items is None:
-        return isinstance(value, dict) and _is_item(value)
-    return bool(items) and all(isinstance(one, dict) and _is_item(one) for one in items)
+        return _is_item(value)
+    return bool(items) and all(map(_is_item, items))
 
 
-def _is_item(value: Block) -> bool:
+def _is_item(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
     role, kind = value.get("role"), value.get("type")
     is_item = "call_id" in value or isinstance(value.get("summary"), list)
     return isinstance(role, str) or (isinstance(kind, str) and is_item)
@@ -187,12 +189,17 @@ def usage_in(usage: object) -> Usage | None:
     """
     if not isinstance(usage, dict) or (found := counts_in([{"usage": usage}])) is None:
         return None
-    told = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    cached = told.get("cached_tokens") if isinstance(told, dict) else 0
-    if type(cached) is not int or not 0 <= cached <= found.input_tokens:
+    cached = _cached_in(usage)
+    if cached > found.input_tokens:
         return found
     read = found.cache_read_tokens + cached
     return replace(found, input_tokens=found.input_tokens - cached, cache_read_tokens=read)
+
+
+def _cached_in(usage: dict[str, Any]) -> int:
+    told = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    cached = told.get("cached_tokens") if isinstance(told, dict) else 0
+    return cached if type(cached) is int and cached > 0 else 0
 
 
 def time_in(item: Mapping[str, Any]) -> int:

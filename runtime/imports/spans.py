@@ -68,7 +68,7 @@ class Span(msgspec.Struct, gc=False):
 
     @property
     def operation(self) -> str:
-        """Return what it is a span of; empty for another program's."""
+        """Return the kind of a span; empty for another program's."""
         value = self.told.get(OPERATION)
         return value if isinstance(value, str) else ""
 

@@ -39,7 +39,7 @@ _DIFFERENCE_CHARS_MAX: Final = 20_000
 
 
 class Round(msgspec.Struct, gc=False):
-    """An assistant's message, and what came before the next one."""
+    """An assistant's message, and the lines before the next one."""
 
     said: Said
     then: list[Returned | Words | Broken] = []
@@ -241,7 +241,7 @@ class Thread:
     # --- after a reply ----------------------------------------------------------------
 
     def _after(self, one: Round, uses: list[str]) -> None:
-        """Enact what came after a reply, in its order, with the rounds of sub-agents between."""
+        """Enact the lines after a reply, in their order, with the rounds of sub-agents between."""
         last = _last_result(one.then)
         for place, part in enumerate(one.then):
             self._run_children(part.at)

@@ -31,7 +31,7 @@ class OwnFunctions:
         self._threads = Threads(MAX_THREADS, name)
 
     async def value(self, function: Callable[[View], object], view: View) -> object:
-        """Call a function and return its value. Raises what it raises."""
+        """Call a function and return its value. Raises its exceptions."""
         return await (_on_loop if is_async(function) else self._on_thread)(function, view)
 
     def close(self) -> None:

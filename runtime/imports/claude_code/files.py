@@ -121,7 +121,7 @@ def merged(
     """Yield the new lines of files, each with the sub-agent of its file, in the order of their times.
 
     calls: the call that began each sub-agent. The lines of a sub-agent come before the result of its call,
-    whatever the clocks say.
+    even if the clocks differ.
     """
     heads = {one.agent: Head(one, last) for one in files}
     agents = {call: agent for agent, call in calls.items() if agent in heads}

@@ -66,7 +66,7 @@ def test_gaps_are_named_up_to_an_event() -> None:
 
 @dataclass
 class _Folder:
-    """The model: what a folder holds, and what it held after each event."""
+    """The model: the contents of a folder, now and after each event."""
 
     files: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK with the SDK's own models, on a server that checks what they send."""
+"""Agents of the OpenAI Agents SDK with the SDK's own models, on a server that checks their requests."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Processes that die in a run of a brain: one for each framework and point, forked from one that has both.
 
-`python -m tests.runtime.brains.victims FOLDER` leaves a log and a list of what was done for each.
+`python -m tests.runtime.brains.victims FOLDER` leaves a log and a list of the deeds of each.
 """
 
 import os
@@ -23,7 +23,7 @@ POINTS: Final = ("model 0", "model 1", "save k", "check")
 
 
 class Notes(list[str]):
-    """What was done, in a file too. dies: what the process dies in."""
+    """The deeds, in a file too. dies: the place in which the process dies."""
 
     def __init__(self, path: Path, dies: str = "") -> None:
         super().__init__()

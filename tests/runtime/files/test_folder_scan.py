@@ -1,4 +1,4 @@
-"""A folder before and after a program: what is compared, and what is a gap."""
+"""A folder before and after a program: the compared files and the gaps."""
 
 import os
 from pathlib import Path
