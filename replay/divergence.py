@@ -164,7 +164,18 @@ _ADDRESSES: Final = frozenset({"address", "agent", "parent"})
 """Fields that name an agent."""
 
 _ASKED: Final = {"prompt", "context", "schema", "input_schema", "extra", "implicit", "params", "metadata"}
-_GIVEN: Final = {"arguments", "input", "presets", "first", "form", "forms", "output", "value", "values"}
+_GIVEN: Final = {
+    "arguments",
+    "input",
+    "presets",
+    "first",
+    "form",
+    "forms",
+    "output",
+    "value",
+    "values",
+    "edits",
+}
 FOREIGN: Final = frozenset(_ASKED | _GIVEN)
 """Fields of messages that hold such JSON: they are compared whole."""
 

@@ -426,6 +426,7 @@ SUPERLINEAR = {
         "actors/protocol/near_names.py",  # names that a program gives: a limit, a model, a capability
         "replay/changed/replaying.py",  # a person's command
         "replay/diff.py",  # a person's command
+        "replay/file_diffs.py",  # at most 5,000 lines, which took 0.5 s at worst
     },
     "html": set[str](),
     "textwrap": {"callboard/demo/agents.py"},
@@ -438,6 +439,7 @@ SUPERLINEAR = {
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character
+        "runtime/files/restoring.py",  # of names, which a file system bounds
         "runtime/memory/sqlite.py",  # bounded, see the table
     },
 }

@@ -39,7 +39,7 @@ NOTICED: dict[str, str | tuple[str, ...]] = {
 @pytest.mark.slow
 def test_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tmp_path: Path) -> None:
     # One worker: its draws favour the points that were hit least, so a few kills meet nearly all.
-    result = side_by_side(tmp_path, Plan(effort(16, 200), "1"), 1)
+    result = side_by_side(tmp_path, Plan(effort(24, 200), "1"), 1)
     for number, point in enumerate(set(POINTS) - set(result.kills)):
         result.add(side_by_side(tmp_path, Plan(1, "1", first=1_000 * (number + 1), only=point), 1))
     assert not result.wrong, "\n".join(lines(result))

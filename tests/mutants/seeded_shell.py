@@ -50,8 +50,8 @@ CLOCK: Final = (
         "answers-leave-the-clock",
         "A recorded answer does not move the clock of its fork.",
         "forks.playback",
-        "                self._clock.move_to(at)\n                self._board.answer(request, answer)\n",
-        "                self._board.answer(request, answer)\n",
+        "                self._clock.move_to(at)\n                if self.copy",
+        "                if self.copy",
     ),
 )
 
@@ -67,15 +67,15 @@ QUESTIONS: Final = (
         "reuse-runs-the-tool",
         "A person takes the recorded result, and the tool runs.",
         "ports.effect_questions",
-        "        elif reused is not None:\n",
-        "        elif False and reused is not None:\n",
+        "        elif given is not None:\n",
+        "        elif False and given is not None:\n",
     ),
     _mutant(
         "reuse-of-a-spent-result",
         "A person takes a recorded result that another call has.",
-        "ports.effect_questions",
-        "        if reused is not None and not asked.choose(reused):\n",
-        "        if reused is not None and asked.choose(reused) is None:\n",
+        "forks.playback",
+        "        if not self.plan.choose(same):\n",
+        "        if self.plan.choose(same) is None:\n",
     ),
     _mutant(
         "any-answer-fits",

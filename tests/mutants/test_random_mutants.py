@@ -159,7 +159,7 @@ def test_a_mutant_is_sent_to_the_mirrored_file_first_and_then_to_less_work_befor
         ("explore", "2000"),
     ]
     assert [stage[0] for stage in stages_of(one, "mirrored", 0)] == ["mirrored"]
-    (other,) = draw(["actors/protocol/profiles.py"], 1, 1)  # without a test file of its own
+    (other,) = draw(["actors/protocol/value_types.py"], 1, 1)  # without a test file of its own
     assert [stage[0] for stage in stages_of(other, "mirrored", 0)] == []
 
 

@@ -160,7 +160,7 @@ def test_other_limits_hold_from_the_base_on() -> None:
 @pytest.mark.parametrize(
     ("wish", "error", "said"),
     [
-        ({"at": 0}, MisuseError, "begins behind one of them, not 0"),
+        ({"at": 0}, MisuseError, "begins after one of them, not 0"),
         ({"at": 100_000}, MisuseError, "not 100000"),
         ({"changes": {("host.99", 1, 0): "x"}}, UnknownName, "no answer of host.99:1:0; there are: host:1"),
         ({"changes": {("host", 1, -1): "x"}, "at": 150}, MisuseError, "fork at .* or before"),
