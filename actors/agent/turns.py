@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.agent.compacting import shorten_if_due, summary_need
+from callboard.actors.agent.compacting import compaction_of, shorten_if_due, summary_need
 from callboard.actors.agent.compaction import Pending
 from callboard.actors.agent.fallback import Fallback, at_new_turn
 from callboard.actors.agent.input_bound import with_message
@@ -177,13 +177,14 @@ def ask_new_turn(
 
     begun: the seq of the `Begin` that brought the prompt, if any. otherwise: as in `TurnRequested`.
     """
-    if (compaction := state.compaction) is not None:
+    if state.compaction is not None:
         pending = Pending(prompt, begun, otherwise, has_prompt=bool(begun))
         state, posts = shorten_if_due(state, settled, pending)
         if posts is not None:
             return finish(state, "context_full", settled, posts) if isinstance(posts, str) else (state, posts)
         if begun:
-            state = replace(state, compaction=replace(compaction, prompt=state.history.size))
+            known = compaction_of(state)
+            state = replace(state, compaction=replace(known, prompt=state.history.size))
     answers, words = state.calls.answers, state.background.words
     results, seqs = in_order(answers)
     if not words.size:

@@ -469,3 +469,18 @@ def test_a_reply_of_thinking_alone_and_a_paused_one_keep_it() -> None:
     assert after[1] == before[1]  # paused
     assert after[2] == before[2]  # continues it
     assert after[4] != before[4]
+
+
+def test_a_prompt_that_nothing_could_make_room_for_counts_as_a_try() -> None:
+    agent = AgentHarness()
+    agent.begins(
+        who=replace(
+            profile("worker", [], ["look"]),
+            compact=RULES,
+            model=ModelSpec("scripted", 100, context_tokens=10_000),
+        ),
+        prompt="x" * 8_500,
+    )
+    known = compaction_of(agent.state)
+    assert (known.stalls, known.prompt) == (1, 0)
+    assert known.again_at > 8_500
