@@ -71,6 +71,7 @@ class _Overview:
     started: int = 0
     last: int = 0
     is_closed: bool = False
+    imported: str = ""
     agents: int = 0
     tools: int = 0
     usage: Usage = ZERO
@@ -90,6 +91,7 @@ class _Overview:
                 self.host, self.model, self.started = host, model.name, event.at
                 self.fallback = tuple(one.name for one in model.fallback)
                 self.tags, self.metadata = event.body.tags, event.body.metadata
+                self.imported = event.body.imported
             case Ask() as ask:
                 self.title = self.title or title_in(event)
                 self.turns.append(Turn(event.seq, event.at, ask))
@@ -110,12 +112,18 @@ def _overview(recording: Recording) -> _Overview:
     return found
 
 
+def _state(found: _Overview) -> str:
+    if found.imported:
+        return f"imported ({found.imported}): it cannot be resumed, but forked"
+    return "closed" if found.is_closed else "open: it still runs, or its process ended"
+
+
 def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
     took = duration(found.last - found.started)
     return {
         "session": recording.session_id,
         "started": f"{local(found.started)}, {took}" if found.last else "not yet",
-        "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
+        "state": _state(found),
         "host": found.host,
         "model": ", then ".join((found.model, *found.fallback)),
         **_labels(found),

@@ -259,6 +259,8 @@ def test_a_transcript_tells_what_it_is_and_is_imported_once(
     assert (done.exit_code, done.stderr) == (0, "s1: 8 new events\n")
     assert callboard("import", str(tmp_path / "in" / "s1.jsonl"), "--log", log).stderr == "s1: 0 new events\n"
     assert callboard("verify", "s1", "--log", log).exit_code == 0
+    shown = callboard("show", "s1", "--log", log).stdout
+    assert "state     imported (claude-code): it cannot be resumed, but forked\n" in shown
     refused = callboard("resume", "s1", "survey:host", "--log", log)
     assert (refused.exit_code, "callboard fork s1 --with" in refused.stderr) == (2, True)
     assert callboard("import", str(tmp_path / "in" / "talk.json"), "--log", log).exit_code == 0
