@@ -31,7 +31,7 @@ _DIGEST_CHARS = 12
 )
 @click.option("--force", is_flag=True, help="With --restore: overwrite changes that the log does not know.")
 @click.option(
-    "--skip-lost", is_flag=True, help="With --restore: leave files as they are that the log does not have."
+    "--skip-lost", is_flag=True, help="With --restore: leave files that the log does not have as they are."
 )
 @check_option
 @log_option
@@ -50,11 +50,11 @@ def files(
 ) -> int:
     """List the files of a session as of an event, print one of them, or put them back into a folder.
 
-    The list has the files that tools wrote or found changed, if the session kept a history of its files:
-    Files(history=True), or --files-history. With --files, the other files of that folder are listed "as of
-    today". With PATH the file is printed as it was. --restore writes and removes only files of the list, and
-    nothing if one of them has changes that the log does not know. A version in which a secret was found is
-    never put back.
+    The list has the files that tools wrote or found changed. For this the session must have kept a history
+    of its files, by Files(history=True) or --files-history. With --files, the other files of that folder are
+    listed "as of today". With PATH, that file is printed as it was. --restore writes and removes only files
+    of the list, and does nothing if one of them has changes that the log does not know. A version in which a
+    secret was found is never put back.
 
     \b
     Examples:

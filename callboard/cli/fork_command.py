@@ -148,7 +148,7 @@ class _Wish(NamedTuple):
     help="Work in a copy of --files as of the event, in this new or empty folder; with --n, in FOLDER-1 ...",
 )
 @click.option(
-    "--skip-lost", is_flag=True, help="In the copy, leave files as today that the log does not have."
+    "--skip-lost", is_flag=True, help="In the copy, leave files that the log does not have as they are today."
 )
 @click.option("--until", type=int, metavar="SEQ", help="Repeat the client's inputs only up to this event.")
 @model_option

@@ -39,9 +39,11 @@ STDIN: Final = "-"
     "kind",
     type=click.Choice(KINDS),
     default=None,
-    help="The kind of the files; found by itself where a file tells.",
+    help="The kind of the files; by default it is recognised by their content.",
 )
-@click.option("--follow", is_flag=True, help="claude-code: go on with each new line, until Ctrl-C.")
+@click.option(
+    "--follow", is_flag=True, help="claude-code: keep importing new lines of the file until Ctrl-C."
+)
 @log_option
 @key_options
 def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str) -> int:
@@ -57,9 +59,9 @@ def import_file(files: tuple[str, ...], kind: str | None, follow: bool, log: str
     Digests that were computed with a key need that key: --key-file. Either every session of the file is
     imported or the log stays unchanged. `-` is stdin.
 
-    A transcript becomes a session whose model and tools have answered as it says. All commands work on it; it
-    cannot be resumed, but forked with agents of yours. A second import adds only what is new. A folder has
-    all sessions below it.
+    A transcript becomes a session whose model and tools answered as the transcript says. Such a session
+    cannot be resumed, but you can inspect it with every command, and fork it with your own agents. A second
+    import adds only what is new. For a folder, all sessions below it are imported.
     docs/import.md has the details.
 
     \b

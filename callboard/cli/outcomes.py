@@ -87,7 +87,7 @@ def summary(outcome: "Outcome", log: str, elapsed_ms: int, cost: str = "") -> st
 
 def billed_text(paid: Billing) -> str:
     """Return in words the cost of a fork: calls answered by the recording, calls made, and their price."""
-    taken = f"{paid.reused + paid.reused_tools:,} calls taken from the recording"
+    taken = f"{counted(paid.reused + paid.reused_tools, 'call')} taken from the recording"
     made = f"{counted(paid.called, 'model call')}" + f" and {counted(paid.tools, 'tool call')}" * bool(
         paid.tools
     )

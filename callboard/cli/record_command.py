@@ -45,26 +45,27 @@ class _Wish(NamedTuple):
 
 @click.command("record", context_settings={"ignore_unknown_options": True})
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--name", default="", help="Of the recording, in the tag of its sessions.")
+@click.option("--name", default="", help="The name of the recording, in the tag of its sessions.")
 @click.option(
     "--limit",
     "limits",
     metavar="AMOUNT",
     multiple=True,
-    help="The most that all its calls may use together, such as 5usd or 200k tokens.",
+    help="The most that all its calls may use together, such as 5usd or 200ktokens. May be repeated.",
 )
 @log_option
 @key_options
 def record(command: tuple[str, ...], name: str, limits: tuple[str, ...], log: str) -> int:
     """Run a program, and record the model calls that it makes as sessions.
 
-    The program finds a gateway on loopback in ANTHROPIC_BASE_URL and OPENAI_BASE_URL. It sends requests on to
-    the addresses that these variables have here, or else to the services. Each conversation of the program
-    becomes a session with the tag recording:NAME. Its keys go on and are never stored.
+    For the program, ANTHROPIC_BASE_URL and OPENAI_BASE_URL point to a gateway on loopback. The gateway sends
+    its requests on to the addresses that these variables have in your shell, or else to the services. Each
+    conversation of the program becomes a session with the tag recording:NAME. The program's API keys are sent
+    on to the service and never stored.
 
-    With --limit a request that may go beyond the amount is not sent: the program gets a 403 that says so. A
-    limit in usd refuses models without a known price. Other requests, such as count_tokens, pass unrecorded.
-    The exit code is the program's. docs/record.md has the details.
+    With --limit, a request that may exceed the amount is not sent: the program gets a 403 that says so. With
+    a limit in usd, models without a known price are refused. Other requests, such as count_tokens, are sent on
+    but not recorded. The exit code is that of the program. docs/record.md has the details.
 
     \b
     Examples:

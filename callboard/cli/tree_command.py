@@ -64,13 +64,13 @@ def tree(
 ) -> None:
     """Draw the tree of delegations and how each agent ended.
 
-    Turns, tools, tokens, cost and time are those of each agent itself; the last line has the sum. The
-    questions of a program to a model count as its turns once they are answered; with --full, each has a line.
-    With 110 columns or more there is room for each agent's prompt, or the reason for its failure. With
-    --reports, the sub-agents of each parent are the lines of a table, whose columns are the fields of their
-    reports; `*` marks an outlier. With --actor, only the table of that agent's sub-agents and the table in
-    which the agent itself appears are shown. If the session is a fork or has forks, those sessions are listed
-    above the tree.
+    Turns, tools, tokens, cost and time are those of each agent without its sub-agents; the last line has the
+    sum. The questions of a program to a model count as its turns once they are answered; with --full, each
+    has a line. With 110 columns or more there is room for each agent's prompt, or the reason for its failure.
+    With --reports, the sub-agents of each parent are the rows of a table, whose columns are the fields of
+    their reports; `*` marks an outlier. With --actor, only the table of that agent's sub-agents and the table
+    in which the agent itself appears are shown. If the session is a fork or has forks, those sessions are
+    listed above the tree.
 
     \b
     Examples:
