@@ -64,8 +64,8 @@ def record(command: tuple[str, ...], name: str, limits: tuple[str, ...], log: st
     on to the service and never stored.
 
     With --limit, a request that may exceed the amount is not sent: the program gets a 403 that says so. With
-    a limit in usd, models without a known price are refused. Other requests, such as count_tokens, are sent on
-    but not recorded. The exit code is that of the program. docs/record.md has the details.
+    a limit in usd, models without a known price are refused. Other requests, such as count_tokens, are sent
+    on but not recorded. The exit code is that of the program. docs/record.md has the details.
 
     \b
     Examples:
