@@ -157,8 +157,8 @@ class Contexts(Invariant):
 
     name = "contexts"
     rule = (
-        "An agent begins with the context that was made for its delegation, once all contexts are made; its "
-        "messages have each call with its result."
+        "An agent begins with the context that was made for its delegation, once all contexts are made; in "
+        "its messages each call has its result."
     )
     _delegates: dict[int, tuple[str, Delegate]] = {}
     _racers: dict[_Place, _Place] = {}  # each racer's place: the delegation that waits for contexts

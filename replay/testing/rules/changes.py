@@ -36,8 +36,8 @@ class ChangedAgents(Invariant):
 
     name = "changed-agents"
     rule = (
-        "A delegation that has waited begins agents that the session has, or it ends because they have "
-        "changed, and its parent learns which one is missing."
+        "A delegation that has waited begins only agents that the session still has, or it ends because "
+        "they have changed, and then its parent learns which one is missing."
     )
     _named: dict[Call, _Definitions] = {}
 

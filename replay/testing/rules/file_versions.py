@@ -45,7 +45,7 @@ class FileVersions(Invariant):
     name = "file-versions"
     rule = (
         "The first version of a path is the one that was found; the bytes of each kept version, and those of "
-        "its base, are in the log by then; a late version stands behind another one of its path."
+        "its base, are in the log by then; a late version comes after another one of its path."
     )
     _known: dict[str, bool] = {}
     _bytes: dict[str, bool] = {}

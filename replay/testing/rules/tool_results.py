@@ -139,7 +139,8 @@ class CachedAnswers(Invariant):
 
     name = "cached-answers"
     rule = (
-        "A result given again has the same call, rights, state and labels, is recent, with no effect since."
+        "A result is given again only for the same call, rights, state and labels, while it is recent and no "
+        "effect has come since."
     )
     _naive: Naive = msgspec.field(default_factory=Naive)
     _calls: dict[int, _Call] = {}
