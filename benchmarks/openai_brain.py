@@ -52,7 +52,7 @@ class Script(agents.Model):
         return ModelResponse(output=output, usage=usage, response_id=None)
 
     def stream_response(self, *args: Any, **more: Any) -> Any:
-        """Refuse."""
+        """Refuse: no brain streams."""
         raise NotImplementedError
 
 

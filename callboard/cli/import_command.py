@@ -200,7 +200,7 @@ async def _import_each(paths: Sequence[Path], kind: str, address: str) -> int:
 
 
 def _tell(path: Path, result: Imported) -> None:
-    """Say what was added, and what was left out."""
+    """Name the added sessions and the parts that were left out."""
     if not result.made:
         talk(f"{path}: no conversation in it; nothing was imported")
         return

@@ -120,7 +120,7 @@ async def _run(command: Sequence[str], url: str) -> int:
     except OSError as error:
         raise misused(f"the program {command[0]!r} cannot be started: {error.strerror}") from None
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError):
+    with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         loop.add_signal_handler(signal.SIGTERM, process.terminate)
     try:

@@ -1,4 +1,4 @@
-"""What the brains of all frameworks share: their program, and the refusals that end one.
+"""The parts that brains of all frameworks share: their program, and the refusals that end one.
 
 Rules
   - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.

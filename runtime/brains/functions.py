@@ -11,7 +11,7 @@ from callboard.runtime.runtime import Runtime
 
 
 class HostAnswer(TypedDict):
-    """What a host has answered, as JSON values.
+    """The answer of a host, as JSON values.
 
     kind: of the end, as of an outcome. text: the answer, or the partial work; of a failed ask without any,
     the reason. report: the structured output, null without one. session_id: by which the log has it.

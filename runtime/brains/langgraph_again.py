@@ -1,4 +1,4 @@
-"""What nodes were answered before an interrupt. After it they run again from their start.
+"""The answers that nodes had before an interrupt. After it they run again from their start.
 
 The framework saves what a node returns, and nothing of a node that an interrupt left. So a call before an
 interrupt would be made twice, and a `write` would be done twice. Here the node gets the answer that it had.

@@ -1,4 +1,4 @@
-"""What a compiled graph holds: its tools, its chat models, and the graphs inside of it.
+"""The parts of a compiled graph: its tools, its chat models, and the graphs inside of it.
 
 A graph keeps its nodes as functions, and those keep models, tools and other graphs in closures, globals and
 attributes. They are followed as the framework itself does to find sub-graphs. What a node makes while it runs

@@ -111,7 +111,7 @@ def _calls(blocks: Sequence[Block]) -> tuple[list[ToolCall], list[InvalidToolCal
         if isinstance(given, dict):
             calls.append(ToolCall(name=name, args=given, id=call, type="tool_call"))
         else:
-            told = "its arguments are no JSON object"
+            told = "its arguments are not a JSON object"
             wrong.append(
                 InvalidToolCall(name=name, args=given, id=call, error=told, type="invalid_tool_call")
             )

@@ -181,7 +181,7 @@ def _arguments(name: str, written: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(written or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise ModelBehaviorError(f"the arguments of {name} are no JSON object: {error}") from None
+        raise ModelBehaviorError(f"the arguments of {name} are not a JSON object: {error}") from None
 
 
 def _handled(tool: FunctionTool, error: Exception, written: str) -> None:

@@ -83,7 +83,7 @@ class Gateway:
             while (request := await _read(reader)) is not None:
                 await self._serve(request, _Answer(writer))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass
+            pass  # the program has gone, or writes what is not HTTP: there is nobody to tell
         except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
             pass
         finally:

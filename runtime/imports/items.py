@@ -52,7 +52,7 @@ def _values(data: bytes) -> list[Any]:
         value = msgspec.json.decode(data)
         return [value] if _list_in(value) is not None or not isinstance(value, list) else value
     except (msgspec.DecodeError, RecursionError):
-        pass
+        pass  # perhaps one value a line
     try:
         return [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
     except (msgspec.DecodeError, RecursionError) as error:

@@ -92,7 +92,7 @@ def _documents(data: bytes) -> Iterator[Any]:
         yield msgspec.json.decode(data)
         return
     except (msgspec.DecodeError, RecursionError):
-        pass
+        pass  # perhaps one document a line
     try:
         yield from [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
     except (msgspec.DecodeError, RecursionError) as error:

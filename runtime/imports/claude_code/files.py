@@ -87,7 +87,7 @@ def call_beside(path: Path) -> object:
 class LineFile:
     """The lines of a file that may grow. A line is read once its end is there, or at `last`.
 
-    unread: the number of lines that are no JSON object.
+    unread: the number of lines that are not JSON objects.
     """
 
     def __init__(self, path: Path, agent: str = "") -> None:

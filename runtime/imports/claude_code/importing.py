@@ -123,7 +123,7 @@ class SessionImport:
         """Return the result so far."""
         left_out = dict(self._transcript.left_out)
         if unread := sum(one.unread for one in self._lines):
-            left_out["lines that are no JSON object"] = unread
+            left_out["lines that are not JSON objects"] = unread
         writing = self._writing
         return Imported(writing.made, writing.sessions, writing.events, left_out, self._is_again)
 

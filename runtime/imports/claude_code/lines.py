@@ -65,7 +65,7 @@ def line_of(data: bytes) -> Line | None:
     try:
         return _LINE.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        pass
+        pass  # read once more below, cleaned
     try:  # lone surrogates and bytes that are no text, which other readers pass over
         return _LINE.decode(clean_json(data))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

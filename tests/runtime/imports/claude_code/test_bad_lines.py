@@ -25,7 +25,7 @@ def test_a_transcript_that_is_cut_ends_in_the_middle_and_a_half_line_is_counted(
     lines = talk().lines
     write(tmp_path / "s1.jsonl", *lines[:2], '{"type":"user","message":{"content":[{"type":"tool_res')
     (found,) = imported(tmp_path)
-    assert found.left_out == {"lines that are no JSON object": 1}
+    assert found.left_out == {"lines that are not JSON objects": 1}
     assert bodies(tmp_path, "s1", AskEnded, ToolReturned) == []
     write(tmp_path / "s1.jsonl", *lines)
     (found,) = imported(tmp_path)
@@ -101,7 +101,7 @@ def test_foreign_and_odd_fields_never_stop_an_import(tmp_path: Path, odd: dict[s
         tmp_path / "s1.jsonl", "null", "[]", *main.lines[:-1], {**last, "uuid": "odd", "brandNew": {}, **odd}
     )
     (found,) = imported(tmp_path)
-    assert found.left_out["lines that are no JSON object"] == 2
+    assert found.left_out["lines that are not JSON objects"] == 2
     with Recording.open(str(tmp_path / "log.db"), "s1") as look:
         assert look.verify().is_ok
 
