@@ -46,11 +46,17 @@ def conversations_in(data: bytes) -> list[tuple[str, Conversation]]:
 
 
 def _values(data: bytes) -> list[Any]:
-    """Return the JSON values of a file: one, or one on each line."""
+    """Return the JSON values of a file: one, those of one list, or one on each line."""
+    found = documents_in(data)
+    is_list = len(found) == 1 and isinstance(found[0], list) and _list_in(found[0]) is None
+    return found[0] if is_list else found
+
+
+def documents_in(data: bytes) -> list[Any]:
+    """Return the JSON values of a file: one, or one on each line. Raises InvalidHistory."""
     data = clean_json(data)
     try:
-        value = msgspec.json.decode(data)
-        return [value] if _list_in(value) is not None or not isinstance(value, list) else value
+        return [msgspec.json.decode(data)]
     except (msgspec.DecodeError, RecursionError):
         pass  # perhaps one value a line
     try:

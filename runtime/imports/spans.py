@@ -17,7 +17,7 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidHistory
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.imports.conversations import Conversation, name_of
-from callboard.runtime.imports.items import tools_in
+from callboard.runtime.imports.items import documents_in, tools_in
 from callboard.runtime.imports.traffic import Block, Part, Returned, Said, Words
 from callboard.runtime.log.telemetry.spans import (
     AGENT_NAME,
@@ -78,25 +78,13 @@ def conversations_in(data: bytes) -> list[tuple[str, Conversation]]:
 
     Raises InvalidHistory for data without spans of agents.
     """
-    spans = [span for one in _documents(clean_json(data)) for span in _spans(one)]
+    spans = [span for one in documents_in(clean_json(data)) for span in _spans(one)]
     sessions: dict[str, list[Span]] = defaultdict(list)
     for top in _tops(spans):
         sessions[str(top.told.get(CONVERSATION) or top.trace)].append(top)
     if not sessions:
         raise InvalidHistory(0, f"has no span with {OPERATION}: chat, invoke_agent or execute_tool")
     return [(name, _session(tops)) for name, tops in sessions.items()]
-
-
-def _documents(data: bytes) -> Iterator[Any]:
-    try:
-        yield msgspec.json.decode(data)
-        return
-    except (msgspec.DecodeError, RecursionError):
-        pass  # perhaps one document a line
-    try:
-        yield from [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidHistory(0, f"cannot be read: {error}") from None
 
 
 def _spans(document: Any) -> Iterator[Span]:
