@@ -7,6 +7,7 @@ Rules
   - The copy is made in an empty place, and removed if it cannot be completed.
 """
 
+import errno
 import os
 import shutil
 import stat
@@ -23,6 +24,7 @@ from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.session.file_history import finals_of
 from callboard.runtime.files.files import HISTORY_BYTES, Files
 from callboard.runtime.files.folder_scan import open_here
+from callboard.runtime.files.opening import READ
 from callboard.runtime.files.restoring import check_names, lost_versions, put
 from callboard.runtime.log.file_contents import Contents, digest_of
 from callboard.runtime.log.recorded_files import RecordedFiles
@@ -65,7 +67,7 @@ def copied(
     _check(source, target)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        left_out = () if source is None else tuple(_copy(Path(source.root), target))
+        left_out = () if source is None else tuple(_copy(source, target))
         files = _files_of(source, area, target)
         whole = Files(target, write=ALL)
         check_names(whole, wanted.there)
@@ -110,24 +112,28 @@ def _files_of(source: Files | None, area: FileArea | None, target: Path) -> File
     return made
 
 
-def _copy(source: Path, target: Path) -> Iterator[str]:
-    """Copy all that a folder has. Yield the paths that are left out."""
+def _copy(source: Files, target: Path) -> Iterator[str]:
+    """Copy all that a folder has. Yield the paths that are left out.
+
+    Folders and files are opened below the open folder and never through a link, so nothing from outside
+    comes in where a name is swapped for a link meanwhile.
+    """
     without, links = open_here(), []
-    folders = [""]
-    while folders:
-        above = folders.pop()
-        with os.scandir(source / above) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
-            path = f"{above}/{entry.name}" if above else entry.name
-            about = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(about.st_mode):
-                (target / path).mkdir()
-                folders.append(path)
-            elif stat.S_ISLNK(about.st_mode):
-                (target / path).symlink_to((source / path).readlink())
-                links.append(path)
-            elif (about.st_dev, about.st_ino) in without or not _copy_file(source / path, target / path):
+    for above, folders, files, here in os.fwalk(dir_fd=source.fileno()):
+        for name in sorted((*folders, *files)):
+            path = os.path.normpath(f"{above}/{name}")
+            try:
+                about = os.stat(name, dir_fd=here, follow_symlinks=False)
+                if stat.S_ISLNK(about.st_mode):
+                    (target / path).symlink_to(os.readlink(name, dir_fd=here))
+                    links.append(path)
+                elif stat.S_ISDIR(about.st_mode):
+                    (target / path).mkdir(parents=True, exist_ok=True)
+                elif not stat.S_ISREG(about.st_mode) or (about.st_dev, about.st_ino) in without:
+                    yield path
+                else:
+                    _copy_file(here, name, target / path)
+            except OSError:  # it went away or became another thing, or may not be read by the user
                 yield path
     root = target.resolve()
     for path in links:  # once all are there: one may lead through others
@@ -136,15 +142,17 @@ def _copy(source: Path, target: Path) -> Iterator[str]:
             yield path
 
 
-def _copy_file(source: Path, target: Path) -> bool:
-    """Copy a file. Return False for one that cannot be read, and for devices and pipes."""
-    if not stat.S_ISREG(source.lstat().st_mode):
-        return False
-    try:
-        shutil.copy2(source, target, follow_symlinks=False)
-    except OSError:  # it went away, or may not be read by the user
-        return False
-    return True
+def _copy_file(folder: int, name: str, target: Path) -> None:
+    """Copy a file with its mode and times. Raises OSError, also for a link or a device in its place."""
+    opened = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
+    with os.fdopen(opened, "rb") as source:
+        about = os.fstat(opened)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+        with target.open("xb") as made:
+            shutil.copyfileobj(source, made)
+            os.fchmod(made.fileno(), stat.S_IMODE(about.st_mode))
+    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
 def _remove(target: Path, *, is_new: bool) -> None:

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from callboard.actors.protocol.errors import MissingFiles
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_area import FileArea
-from callboard.runtime.files.copying import copied, mark_of
+from callboard.runtime.files.copying import copied
 from callboard.runtime.files.files import OriginFiles
-from callboard.runtime.forks.starting import Forking, PastFork
+from callboard.runtime.forks.starting import Forking
 from callboard.runtime.log.recorded_files import recorded_files
 from callboard.runtime.sessions.session_deps import SessionDeps
 
@@ -48,18 +47,3 @@ def protect_origin(deps: SessionDeps) -> None:
     """Let a fork without a copy read the files of its origin, and not write them."""
     if deps.files is not None and not isinstance(deps.files, OriginFiles):
         deps.files = OriginFiles(deps.files)
-
-
-def files_again(deps: SessionDeps, session_id: str, past: PastFork) -> None:
-    """Give a recorded fork its files: its copy, or those of the origin, which it reads.
-
-    Raises MissingFiles for another folder than that of its copy.
-    """
-    if not past.playback.files.has_copy:
-        protect_origin(deps)
-    elif deps.files is None or (past.copy and mark_of(session_id, deps.files) != past.copy):
-        raise MissingFiles(
-            f"session {session_id} is a fork that works in a copy of the files, and another folder is given: "
-            "pass the folder of the copy, by `resume(..., files=Files(...))` or `callboard resume --files "
-            "FOLDER`, or fork again"
-        )

@@ -106,14 +106,10 @@ def result_json(value: object) -> Json:
 
 
 class PastFork(NamedTuple):
-    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer.
-
-    copy: as in `Forked`.
-    """
+    """The playback of a fork. answered: the seqs of its open requests that have a recorded answer."""
 
     playback: Playback
     answered: frozenset[int]
-    copy: str = ""
 
 
 async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None:
@@ -132,7 +128,7 @@ async def past_fork(log: EventLog, recorded: RecordedSession) -> PastFork | None
     playback.note_own(recorded.events[found.seq :])
     if recorded.is_closed:
         playback.inputs.clear()
-    return PastFork(playback, _answered(recorded, playback), forked.copy)
+    return PastFork(playback, _answered(recorded, playback))
 
 
 def _answered(recorded: RecordedSession, playback: Playback) -> frozenset[int]:

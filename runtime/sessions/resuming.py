@@ -45,8 +45,8 @@ from callboard.runtime.sessions.session_deps import (
     MemoryChoice,
     files_of,
     labels_of,
+    refuse_other_files,
     refuse_without_deps,
-    refuse_without_files,
 )
 from callboard.runtime.sessions.session_types import SessionTypes
 
@@ -58,7 +58,7 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity, scopes, state, files, permissions: as they were last recorded.
+    host, profiles, model, capacity, scopes, state, files, permissions, copy: as they were last recorded.
     in_force, models: the profiles and the default models that agents of the last ask may have. asks: all
     request ids. ended: the asks that ended, with the head of the log there, by request id. reader: knows the
     types and delegations of the ask that did not. tells: the ends of words for agents, by request id; None
@@ -76,6 +76,7 @@ class RecordedSession(NamedTuple):
     scopes: tuple[str, ...] = ()
     state: Mapping[str, StateKey] = {}
     files: FileArea | None = None
+    copy: str | None = None  # of a fork with a copy of the files
     permissions: Layers = ()
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
@@ -180,10 +181,8 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
         ask = reader.read(event)
         if type(body) in _CLOSE_OR_REOPEN:
             recorded = recorded._replace(is_closed=is_closed_after(body, was_closed=recorded.is_closed))
-        if isinstance(body, SessionOpened | Resumed):
+        if isinstance(body, SessionOpened | Resumed | Forked):
             recorded = _spoken_for(session_id, recorded, event.seq, body)
-        elif isinstance(body, Forked):
-            recorded = _spoken_for(session_id, recorded, event.seq, body.resumed)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
             recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
@@ -195,9 +194,11 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
 
 
 def _spoken_for(
-    session_id: str, recorded: RecordedSession, seq: int, body: SessionOpened | Resumed
+    session_id: str, recorded: RecordedSession, seq: int, body: SessionOpened | Resumed | Forked
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
+    if isinstance(body, Forked):
+        recorded, body = recorded._replace(copy=body.copy if body.has_copy else None), body.resumed
     check_rules(session_id, seq, body.rules)
     check_format(session_id, seq, body.format)
     recorded = recorded._replace(permissions=all_added(recorded.permissions, body.permissions))
@@ -245,8 +246,7 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await read_session(log, session_id)
         await _check_all(session_id, recorded, now, rules)
-    if head.seq != len(recorded.events):
-        found = len(recorded.events)
+    if head.seq != (found := len(recorded.events)):
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
         raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
     return TakenOver(epoch, head, recorded)
@@ -291,7 +291,7 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
     if found and rules.policy == "refuse":
         raise refuse_changes(session_id, found)
     now_files = files_of(rules.files, session_id, *labels_of(recorded.opened))
-    refuse_without_files(session_id, recorded.files, now_files)
+    refuse_other_files(session_id, recorded.files, now_files, recorded.copy)
     if recorded.running:
         if not rules.has_deps:
             refuse_without_deps(session_id, recorded.deps)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.errors import MissingDeps, MissingFiles, MisuseError
 from callboard.actors.protocol.file_area import FileArea
+from callboard.runtime.files.copying import mark_of
 from callboard.runtime.files.files import Files
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
 from callboard.runtime.memory.access import Memory
@@ -52,15 +53,27 @@ def files_of(given: FilesChoice, session_id: str, tags: Sequence[str], metadata:
     return made
 
 
-def refuse_without_files(session_id: str, recorded: FileArea | None, now: Files | None) -> None:
-    """Refuse to go on with a session that had other files, or files at all. Raises MissingFiles."""
-    if recorded is None or (now is not None and now.area.name == recorded.name):
+def refuse_other_files(
+    session_id: str, recorded: FileArea | None, now: Files | None, copy: str | None
+) -> None:
+    """Refuse to go on with a session that had other files, or files at all.
+
+    copy: the mark of the folder in which a fork works, empty for one that nobody checks; None without a copy.
+    Raises MissingFiles.
+    """
+    if recorded is not None and (now is None or now.area.name != recorded.name):
+        found = f"the files given are named {now.area.name!r}" if now else "no files are given"
+        raise MissingFiles(
+            f"session {session_id} has files named {recorded.name!r}, and {found}: pass "
+            f"Runtime(files=Files(folder, name={recorded.name!r})), `resume(..., files=...)`, or "
+            "`callboard resume --files FOLDER`"
+        )
+    if copy is None or (now is not None and (not copy or mark_of(session_id, now) == copy)):
         return
-    found = f"the files given are named {now.area.name!r}" if now else "no files are given"
     raise MissingFiles(
-        f"session {session_id} has files named {recorded.name!r}, and {found}: pass "
-        f"Runtime(files=Files(folder, name={recorded.name!r})), `resume(..., files=...)`, or "
-        "`callboard resume --files FOLDER`"
+        f"session {session_id} is a fork that works in a copy of the files, and another folder is given: "
+        "pass the folder of the copy, by `resume(..., files=Files(...))` or `callboard resume --files "
+        "FOLDER`, or fork again"
     )
 
 

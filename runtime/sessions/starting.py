@@ -19,7 +19,7 @@ from callboard.actors.session.port_gate import PortGate
 from callboard.runtime.agent import Agent, checked_name, limits_of
 from callboard.runtime.budgets import SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.forks.fork_files import files_again
+from callboard.runtime.forks.fork_files import protect_origin
 from callboard.runtime.forks.fork_starter import ForkStarter, is_closing
 from callboard.runtime.forks.starting import PastFork, past_fork
 from callboard.runtime.log.protocol import EventLog
@@ -226,8 +226,8 @@ class SessionStarter(ForkStarter):
             deps = self._objects(session_id, labels_of(recorded.opened), how.given)
             scope.deps = deps.now
             past, waited_ms = await past_fork(self.log, recorded), await self.live.goes_on(session_id)
-            if past is not None:
-                files_again(deps, session_id, past)
+            if past is not None and not past.playback.files.has_copy:
+                protect_origin(deps)
             if past is None and not self.settings.counts_downtime:
                 waited_ms = downtime_ms(recorded)
             bound = await self.budgets.go_on(session_id, taken.epoch, recorded)

@@ -53,6 +53,27 @@ def test_no_link_of_a_copy_leads_out_of_it(told: Told, tmp_path: Path) -> None:
     assert sorted(kept) == ["aside", "inside", "nowhere"]
 
 
+@pytest.mark.parametrize("name", ["other", "node_modules"])
+def test_nothing_comes_in_through_a_name_that_becomes_a_link_meanwhile(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    change(tmp_path / "outside/x", b"of others")
+    to = tmp_path / "outside" / ("x" if name == "other" else "")
+    opened = os.open
+
+    def swap_first(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == name and not (told.root / name).is_symlink():
+            (told.root / name).rename(tmp_path / "aside")
+            (told.root / name).symlink_to(to)
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", swap_first)
+    monkeypatch.setattr(os, "supports_dir_fd", os.supports_dir_fd | {swap_first})
+    copied(told.files, None, tmp_path / "copy", told.recorded())
+    assert (told.root / name).is_symlink()
+    assert b"of others" not in folder(tmp_path / "copy").values()
+
+
 def test_a_file_that_this_process_has_open_is_left_out(told: Told, tmp_path: Path) -> None:
     with (told.root / "log.db").open("wb"):
         made = copied(told.files, None, tmp_path / "copy", told.recorded())

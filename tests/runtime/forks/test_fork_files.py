@@ -243,6 +243,7 @@ def test_a_fork_goes_on_in_its_copy_after_a_resume_and_without_one_it_never_writ
     async def again(runtime: Runtime) -> None:
         with pytest.raises(MissingFiles, match="works in a copy of the files, and another folder is given"):
             await runtime.resume("f", HOST)
+        assert MemoryReader(place.log).session("f").epoch == 1  # no owner was fenced
         session = await runtime.resume("f", HOST, files=Files(tmp_path / "copy", write=["."], history=True))
         await session.outcome
         await session.close()
