@@ -76,6 +76,7 @@ class Board:
         self.observers: list[Callable[[Event], object]] = []  # not readers: a session may sleep beside them
         self.delegations = Delegations()  # a resumed session puts its own here
         self.takers: dict[type, Callable[[Event], None]] = dict.fromkeys(DELEGATION_KINDS, self._delegate)
+        self.takers |= {Stop: self._ended, Finished: self._ended}
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
         self.inputs = SecretInputs()
@@ -180,6 +181,11 @@ class Board:
     def _delegate(self, event: Event) -> None:
         self.delegations.add(event)
 
+    def _ended(self, event: Event) -> None:
+        who = event.recipient if isinstance(event.body, Stop) else event.sender
+        for tell in self.on_agent_end:
+            tell(who)
+
     def _note(self, events: Sequence[Event]) -> None:
         """Let the parts that follow the session see its new events, before they are staged."""
         taker_of = self.takers.get
@@ -188,12 +194,6 @@ class Board:
                 taker(event)
         if self.on_posted is not None:
             self.on_posted(events)
-        if self.on_agent_end:
-            for event in events:
-                if isinstance(event.body, Stop | Finished):
-                    who = event.recipient if isinstance(event.body, Stop) else event.sender
-                    for tell in self.on_agent_end:
-                        tell(who)
         if self.watchers or self.observers:
             self._unseen.extend(events)
 
