@@ -7,6 +7,7 @@ import os
 import socket
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, str] = {}
 
 
+@cache
 def ordinary() -> dict[str, Truth]:
     """Load the folders that consist of files only."""
     found: dict[str, Truth] = {}

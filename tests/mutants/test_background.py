@@ -8,13 +8,13 @@ from callboard.replay.testing.sessions.monitors import breaches_of, session_moni
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.verify import Verifier
-from tests.effort import effort
+from tests.effort import effort, long_search
 from tests.mutants.scenarios_background import BACKGROUND, SMALL
 
 EXHAUSTED = (
     "two_tasks",
-    "nested_tasks",
-    "first_of_two",
+    pytest.param("nested_tasks", marks=long_search),
+    pytest.param("first_of_two", marks=long_search),
     "words_at_the_cap",
     "words_without_budget",
     "one_slot",

@@ -46,7 +46,7 @@ QUICK = {
 }
 """Mutants of several groups of each part. Only a particular order or a fault finds each of them."""
 
-UNCHANGED = effort(suite=40, campaign=5 * RUNS)
+UNCHANGED = effort(suite=16, campaign=5 * RUNS)
 """The runs of the unchanged core in each part. `make mutants` lets it make those of all seeds."""
 
 EXPLORE = ("fifo-and-explore", "portfolio", "suite")

@@ -90,6 +90,6 @@ def test_logs_of_programs_are_verified(name: str) -> None:
 def test_every_prefix_of_a_session_of_programs_resumes_to_a_good_end(name: str) -> None:
     scenario = without_faults(PROGRAMS[name])
     log = SessionWorld(scenario).run(in_random_order(3)).log
-    # Every fifth prefix in the suite, for each takes a whole session; all of them in the campaign.
-    for length in range(0, len(log) + 1, effort(suite=5, campaign=1)):
+    # Every ninth prefix in the suite, for each takes a whole session; all of them in the campaign.
+    for length in range(0, len(log) + 1, effort(suite=9, campaign=1)):
         assert check_resumes(scenario, log[:length], in_random_order(1), start=length) == []

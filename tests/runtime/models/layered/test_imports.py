@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.effort import long_search
 from tests.runtime.models.layered.kit import KEY
 
 CLIENTS = {"openai:gpt-5": "openai", "google:gemini-2.5-pro": "google.genai", "bedrock:m": "botocore"}
@@ -39,7 +40,10 @@ print(json.dumps(loaded))
 @pytest.mark.parametrize(
     ("place", "name", "client"),
     [
-        *(("runtime", name, client) for name, client in CLIENTS.items()),
+        *(
+            pytest.param("runtime", name, client, marks=long_search if at else ())
+            for at, (name, client) in enumerate(CLIENTS.items())
+        ),
         ("agent", "anthropic:claude-sonnet-5", "anthropic"),
     ],
 )
