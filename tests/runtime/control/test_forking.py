@@ -12,10 +12,8 @@ from callboard.actors.protocol.client_messages import AskEnded, Forked
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.runtime.control.server import carry_out
-from callboard.runtime.control.wire import CancelAsk, Command, ForkSession, StartedFork, TellAgent
+from callboard.runtime.control.wire import ForkSession, StartedFork
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.sessions.known_hosts import KnownHosts
-from tests.waiting import until
 
 
 @tool(effect="read")
@@ -71,7 +69,6 @@ def test_a_fork_runs_with_the_agents_of_the_owner_and_asks_a_person_about_effect
         assert text_of(found) == "It is hot."
         mark = next(event.body for event in found if isinstance(event.body, Forked))
         assert (mark.origin, mark.at, mark.effects) == ("one", seq - 1, "ask")
-        await until(lambda: "two" not in runtime.live_sessions)  # the owner closes it
         other = await forked(runtime, instructions={"host": "Use no tool."})
         assert [event.kind for event in other].count("ToolReturned") == 0
 
@@ -114,30 +111,3 @@ def test_an_owner_without_the_agents_refuses_in_words(tmp_path: Path) -> None:
                 await forked(runtime)
 
     asyncio.run(scene())
-
-
-def test_an_act_on_a_prompt_that_the_page_did_not_show_is_refused(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with Runtime(tmp_path / "a.db", model=ScriptedModel(policy)) as runtime:
-            session = await runtime.open(HOST, session_id="one")
-            await session.ask("How warm?")
-            seen = len(await runtime.log.read("one", 1, 1_000))
-            await session.ask("And now?")
-            acts: list[Command] = [CancelAsk("one", seen=seen), TellAgent("one", "host", "Stop.", seen=seen)]
-            for act in acts:
-                with pytest.raises(MisuseError, match="another prompt began at event"):
-                    await carry_out(runtime, act)
-            assert await carry_out(runtime, CancelAsk("one")) == ""
-
-    asyncio.run(scene())
-
-
-def test_known_hosts_forget_the_oldest_and_know_none_for_imported_sessions() -> None:
-    known = KnownHosts()
-    for number in range(300):
-        known.note(f"s{number}", Agent(f"a{number}"))
-    assert known.find("s0", "a0", is_imported=False) is None
-    assert known.find("s299", "", is_imported=False) is known.find("", "a299", is_imported=False)
-    assert known.find("s299", "a299", is_imported=True) is None
-    known.default = HOST
-    assert known.find("s299", "a299", is_imported=True) is HOST
