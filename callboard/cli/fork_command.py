@@ -80,7 +80,7 @@ def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
 def emit_variants(origin: Variant, found: Sequence[Variant], *, as_json: bool) -> None:
     """Print a row for each fork, below the one of the session that was forked."""
     if as_json:
-        emit_json({"origin": _json(origin), "forks": [_json(one) for one in found]})
+        emit_json({"origin": variant_json(origin), "forks": [variant_json(one) for one in found]})
         return
     emit_lines(table([_row(one) for one in (origin, *found)], _HEADINGS, right=range(2, 8)))
 
@@ -91,7 +91,8 @@ def _row(one: Variant) -> tuple[str, ...]:
     return (safe_line(one.session), one.outcome, *counts, *sums, safe_line(one.text, _TEXT_CHARS))
 
 
-def _json(one: Variant) -> dict[str, object]:
+def variant_json(one: Variant) -> dict[str, object]:
+    """Return the figures of a fork as JSON."""
     sums = {"tokens": one.used.tokens, "billed_tokens": one.billed.tokens}
     return {
         **{name: getattr(one, name) for name in ("session", "outcome", "text", "turns", "called", "reused")},
