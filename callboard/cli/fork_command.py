@@ -15,6 +15,7 @@ import msgspec
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Effects
@@ -74,7 +75,8 @@ def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
     ends = [body for body in bodies if isinstance(body, AskEnded)]
     end = ends[-1] if ends else AskEnded("", "cancelled")
     figures = (turns, paid.called, paid.reused, used, paid.billed)
-    return Variant(session_id, end.kind, end.text or bytes(end.value).decode(), *figures)
+    report = bytes(end.value).decode() if end.value != NULL else ""
+    return Variant(session_id, end.kind, end.text or report, *figures)
 
 
 def emit_variants(origin: Variant, found: Sequence[Variant], *, as_json: bool) -> None:
