@@ -176,13 +176,13 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         for number in numbers:
-            with contextlib.suppress(NotImplementedError):  # Windows
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, other threads
                 loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
             for number in numbers:
-                with contextlib.suppress(NotImplementedError):
+                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                     loop.remove_signal_handler(number)
 
 

@@ -120,8 +120,9 @@ class PageViews:
     # --- what pages ask for ---------------------------------------------------------
 
     def rows(self, asked: Asked) -> bytes:
-        """Return the sessions of a log."""
-        return rows_json(self.reader(self.place(asked).log))
+        """Return the sessions of a log; with `limit` the newest ones."""
+        limit = number(asked, "limit") if "limit" in asked else None
+        return rows_json(self.reader(self.place(asked).log), limit)
 
     def findings(self, asked: Asked) -> bytes:
         """Return the findings of the sessions that a query names, in lines."""

@@ -14,7 +14,7 @@ from callboard.replay.page.building import BOOT, FIRST_MODULES, framed, script_t
 from callboard.replay.reading import Source, titled
 from callboard.replay.refused_calls import refused_in
 from callboard.runtime.log.protocol import LogReader
-from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 
 COLUMNS = (
     "session", "title", "status", "kind", "outcome", "host", "events", "started", "last", "tokens",
@@ -34,9 +34,10 @@ def _frame() -> bytes:
     return framed("sessions.html", script_text(FIRST_MODULES), is_served=True).encode()
 
 
-def rows_json(reader: LogReader) -> bytes:
-    """Return the rows of all sessions of a log, newest first."""
-    rows = list(map(_row, titled(reader, reader.sessions())))
+def rows_json(reader: LogReader, limit: int | None = None) -> bytes:
+    """Return the rows of the sessions of a log, newest first. limit: the most rows; None for all."""
+    found = reader.sessions(SessionQuery(limit=limit))
+    rows = list(map(_row, titled(reader, found)))
     return msgspec.json.encode({"columns": COLUMNS, "rows": rows})
 
 

@@ -132,7 +132,10 @@ export function showKeys(beside, mayAct = false) {
 export function openDialog(title, ...children) {
   const dialog = byId("dialog");
   dialog.replaceChildren(make("h2", { id: "dialog-title" }, title), make("div", {}, children), make("form", { method: "dialog" }, make("button", {}, "Close")));
-  if (!dialog.open) dialog.showModal();
+  if (dialog.open) return;
+  // What was typed there goes with it, and keys are for the page again.
+  dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren(), { once: true });
+  dialog.showModal();
 }
 
 /** Let a splitter set the size of a part of the page. */

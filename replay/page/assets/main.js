@@ -287,7 +287,7 @@ class App {
     this.foundSet = this.found && new Set(this.found);
     this.list.fill({ isStill: true });
     this.showModes();
-    if (this.isSummary) this.summary.refresh();
+    if (this.isSummary) this.summary.grow();
     else if (isLast || !before) this.select(this.session.count);
     this.showActs();
     return undefined;

@@ -5,7 +5,9 @@ import { VirtualList, byId, make, makeSwitch, pressSwitch } from "./elements.js"
 import { amount, dollars, durationText } from "./words.js";
 
 const SESSION_HEIGHT = 28;
-const AGAIN_MS = 2000; // between two looks at the log
+const AGAIN_MS = 2000; // between two looks at the log,
+const RESTS = 10; // and this many times as long as the last one took
+const FIRST_ROWS = 100; // that are asked for before all others
 const FINDINGS_MS = 120; // after the last scroll
 const FINDINGS_AT_ONCE = 40;
 const CHOICES = [["", "All", "Every session (s)"], ["unfinished", "Running", "An ask has no outcome"], ["failed", "Failed", "The last ask failed"], ["open", "Open", "No ask is under way"], ["closed", "Closed", "Nothing is left to do"]];
@@ -61,15 +63,17 @@ class Sessions {
   /** Look at the log again and again. A hidden page rests. */
   async watch() {
     for (;;) {
+      const begun = performance.now();
       if (!document.hidden) await this.look();
-      await new Promise((done) => setTimeout(done, AGAIN_MS));
+      await new Promise((done) => setTimeout(done, AGAIN_MS + RESTS * (performance.now() - begun)));
     }
   }
 
-  async look() {
+  /** limit: look at so many of the newest sessions; 0 for all. */
+  async look(limit = 0) {
     const { log } = this;
     try {
-      const query = new URLSearchParams({ log });
+      const query = new URLSearchParams(limit ? { log, limit } : { log });
       const answer = await fetch(`rows?${query}`, { cache: "no-store", redirect: "error" });
       const text = await answer.text();
       if (!answer.ok) throw new Error(text || `the server refused this (${answer.status})`);
@@ -127,23 +131,19 @@ class Sessions {
     const row = this.shown[index];
     const isChosen = index === this.current;
     element.className = `row session ${row.outcome || row.status}${isChosen ? " chosen" : ""}`;
-    element.id = `row-${index}`;
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", String(isChosen));
     element.title = `${row.session}\n${row.title}`;
     const { found = [] } = this.findings.get(row.session) ?? {};
     const [facts = 0, maybe = 0, first = ""] = found;
     const findings = [facts && `${facts} found`, maybe && `${maybe} maybe`].filter(Boolean).join(", ");
     element.replaceChildren(
       make("span", { class: "state" }, make("b", { class: "mark" }, markOf(row)), ` ${stateOf(row)}`),
-      make("span", { class: "title" }, row.parent && make("span", { class: "badge" }, `fork of #${row.base}`), row.tags.map((tag) => make("span", { class: "badge tag" }, tag)), make("a", { href: hrefOf(this.log, row), tabIndex: -1 }, row.title || row.session)),
+      make("span", { class: "title" }, row.parent && make("span", { class: "badge" }, `fork of #${row.base}`), row.tags.map((tag) => make("span", { class: "badge tag" }, tag)), make("a", { href: hrefOf(this.log, row), ...(isChosen && { "aria-current": "true" }) }, row.title || row.session)),
       make("span", { class: `findings${facts ? " bad-word" : ""}`, title: first }, findings || (row.failures ? `${row.failures} failed` : found.length ? "none" : "")),
       make("span", { class: "events" }, row.events.toLocaleString("en")),
       make("span", { class: "took" }, row.took ? durationText(row.took) : ""),
       make("span", { class: "used" }, amount(row.tokens)),
       make("span", { class: "cost" }, dollars(row.micro_usd)),
       make("span", { class: "when" }, new Date(row.started).toLocaleString()));
-    if (isChosen) byId("list").setAttribute("aria-activedescendant", element.id);
   }
 
   pick(index) {
@@ -224,7 +224,7 @@ function showSessionKeys() {
 async function startSessions() {
   const page = new Sessions();
   globalThis.callboard = page;
-  await page.look();
+  await page.look(FIRST_ROWS);
   document.body.dataset.ready = String(Math.round(performance.now()));
   byId("list").focus();
   page.watch();
