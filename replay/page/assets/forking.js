@@ -1,6 +1,6 @@
 // Fork here: change one thing of a recorded session, and go on from there in a new one.
 
-import { act, asked, queryOf } from "./acts.js";
+import { act, asked, once, queryOf } from "./acts.js";
 import { make } from "./elements.js";
 import { openDialog } from "./frame.js";
 import { amount, dollars, textOf } from "./words.js";
@@ -127,18 +127,14 @@ class ForkForm {
     });
   }
 
-  async send() {
-    this.said.textContent = "Beginning the fork.";
-    this.go.disabled = true;
+  send() {
     const { session } = this.app;
-    try {
+    return once(this.said, "Beginning the fork.", async () => {
       const wish = this.change.wish(this.text.value);
       const begun = await act({ command: "fork", session: session.summary.session, limits: this.limits(), effects: this.effects.value, ...wish }, session.count);
       location.href = `session?${queryOf({ session: begun.session, beside: session.summary.session })}`;
-    } catch (error) {
-      this.said.textContent = error.message;
-      this.go.disabled = false;
-    }
+      return `It runs as ${begun.session}.`;
+    });
   }
 }
 

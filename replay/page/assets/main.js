@@ -241,13 +241,21 @@ class App {
 
   /** Draw the conversation of the chosen agent. */
   drawReading() {
-    const key = `${this.agent} ${this.session.count} ${this.isOnlyNew && this.seq}`;
+    const { session } = this;
+    const key = `${this.agent} ${session.lastOf(this.agent)} ${this.isOnlyNew && this.seq}`;
     const page = byId("reading");
-    if (page.dataset.key === key && page.session === this.session) return;
-    Object.assign(page, { session: this.session });
+    if (page.dataset.key === key && page.session === session) return;
+    // Of a conversation that has grown, the place that is read stays, and what was unfolded.
+    const isGrown = page.session === session && page.agent === this.agent && page.childElementCount > 0;
+    const unfolded = isGrown ? [...page.querySelectorAll("details")].map((one) => one.open) : [];
+    const top = isGrown ? page.scrollTop : 0;
+    Object.assign(page, { session, agent: this.agent });
     page.dataset.key = key;
     page.replaceChildren(...this.talk());
-    page.scrollTop = 0;
+    [...page.querySelectorAll("details")].forEach((one, place) => {
+      if (unfolded[place]) one.open = true;
+    });
+    page.scrollTop = top;
   }
 
   leaveReading() {
@@ -443,11 +451,11 @@ class App {
 function live(app) {
   const session = app.beside?.right ?? app.session;
   let before = session.count;
-  byId("live").hidden = false;
   follow(session, () => {
     app.grow(before);
     before = session.count;
   }, (word, more = "") => {
+    byId("live").hidden = false;
     byId("live").textContent = word;
     byId("live").title = more;
     byId("live").className = `badge ${word === "live" ? "ok" : word === "closed" ? "" : "failed"}`;

@@ -1,6 +1,6 @@
 // The calls that wait for a person, and what else a person can say: to an agent, and to the ask.
 
-import { act, asked, queryOf, server } from "./acts.js";
+import { act, asked, once, queryOf, server } from "./acts.js";
 import { argumentsBlock } from "./blocks.js";
 import { byId, make, textBlock } from "./elements.js";
 import { openDialog } from "./frame.js";
@@ -92,21 +92,18 @@ export class Questions {
       said);
   }
 
-  async answer(one, does, said) {
+  answer(one, does, said) {
     keepBy(does.by);
-    said.textContent = "Sending the answer.";
-    try {
-      const { session, seq } = one;
+    const { session, seq } = one;
+    return once(said, "Sending the answer.", async () => {
       const isFirst = await act({ command: "answer", session, seq, ...does }, Math.max(this.app.session.count, seq));
       this.ended.add(one.id);
       this.opened = "";
       this.take(this.found);
-      if (isFirst) return byId("dialog").close();
-      said.textContent = this.lateWords(one);
-    } catch (error) {
-      said.textContent = error.message;
-    }
-    return undefined;
+      if (!isFirst) return this.lateWords(one);
+      byId("dialog").close();
+      return "";
+    });
   }
 
   /** Say that another answer came first, and whose, if the page has it. */
@@ -214,15 +211,11 @@ export function openTell(app) {
   if (!running.length) return openDialog("Send a message", make("p", {}, "No agent of this session is at work."));
   const whom = make("select", {}, running.map((agent) => make("option", { value: agent.address, selected: agent.address === app.agent }, `${agent.address} ${agent.profile}`)));
   const text = make("textarea", { rows: 4, class: "wide", maxLength: 16000 });
-  const send = async () => {
-    said.textContent = "Sent. It is read in the agent's next request.";
-    try {
-      const turn = await act({ command: "tell", session: session.summary.session, address: whom.value, text: text.value }, session.count);
-      said.textContent = turn ? `${whom.value} reads it in turn ${turn}.` : `${whom.value} is busy; it reads this next.`;
-    } catch (error) {
-      said.textContent = error.message;
-    }
-  };
+  const send = () => once(said, "Sent. It is read in the agent's next request.", async () => {
+    const turn = await act({ command: "tell", session: session.summary.session, address: whom.value, text: text.value }, session.count);
+    text.value = "";
+    return turn ? `${whom.value} reads it in turn ${turn}.` : `${whom.value} is busy; it reads this next.`;
+  });
   return openDialog("Send a message", make("label", { class: "field" }, "To", whom), make("label", { class: "field" }, "Message", text),
     make("div", { class: "choices" }, make("button", { class: "offer", onclick: send }, "Send")), said);
 }
@@ -232,15 +225,10 @@ export function openCancel(app) {
   const { session } = app;
   const said = make("p", { class: "said", role: "status" });
   const reason = make("input", { type: "text", class: "wide", placeholder: "A reason; the log keeps it" });
-  const send = async () => {
-    said.textContent = "Cancelling; the outcome waits for work that is being stopped.";
-    try {
-      const kind = await act({ command: "cancel", session: session.summary.session, reason: reason.value }, session.count);
-      said.textContent = kind ? `The ask has ended: ${kind}.` : "No ask runs in this session.";
-    } catch (error) {
-      said.textContent = error.message;
-    }
-  };
+  const send = () => once(said, "Cancelling; the outcome waits for work that is being stopped.", async () => {
+    const kind = await act({ command: "cancel", session: session.summary.session, reason: reason.value }, session.count);
+    return kind ? `The ask has ended: ${kind}.` : "No ask runs in this session.";
+  });
   openDialog("Cancel the ask", make("p", {}, "The running ask of this session ends, with all of its agents."), make("label", { class: "field" }, "Reason", reason),
     make("div", { class: "choices" }, make("button", { class: "deny", onclick: send }, "Cancel the ask")), said);
 }
