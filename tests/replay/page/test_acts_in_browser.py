@@ -10,9 +10,11 @@ pytest.importorskip("uvicorn")
 
 from tests.browser import Browser, browser, needs_browser
 from tests.cli.test_page_server import until
+from tests.effort import timed
 from tests.replay.page.acting import ACT_TOKEN, HOSTILE, HOSTILE_ID, Acting, acting
 from tests.replay.page.test_access import AXE, violations
 from tests.replay.page.test_every_view import ELEMENTS, ELEMENTS_MAX
+from tests.replay.page.test_figures import _TIMED
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -23,6 +25,7 @@ LATE = "callboard.questions.found[0], { is_approved: false, by: 'bob' }, documen
 LIMIT = "document.querySelector('#dialog [type=number]')"
 PARTS = "[...document.querySelectorAll('header, .bar, dialog')]"
 TOO_WIDE = f"{PARTS}.some((one) => one.scrollWidth - one.clientWidth > 1)"
+SESSIONS = 10_000
 PIN = "pin-98765-of-ann"
 IS_OPEN = "document.getElementById('dialog').open"
 
@@ -67,6 +70,28 @@ def test_the_list_is_used_by_keys_and_shows_hostile_text_as_text(site: Acting, t
     tab.press("Enter")
     until(tab, "location.search.includes('session=') && globalThis.callboard?.session?.count > 20", True)
     assert tab.run("callboard.session.summary.session") == HOSTILE_ID
+
+
+@timed
+def test_ten_thousand_sessions_are_listed_and_searched_at_once(site: Acting, tab: Browser) -> None:
+    tab.visit(site.address)
+    tab.run(f"""globalThis.many = (() => {{
+        const {{ columns, rows }} = JSON.parse(callboard.text);
+        const cells = rows[rows.length - 1];
+        const named = (_, n) => [`s${{n}}`, `place ${{n % 97}}`, ...cells.slice(2)];
+        return JSON.stringify({{ columns, rows: Array.from({{ length: {SESSIONS} }}, named) }});
+    }})(); callboard.watch = () => {{}}; 0""")
+    assert tab.run(f"{_TIMED}(() => {{ callboard.text = ''; callboard.take(many); }})") <= 150
+    assert tab.run("callboard.shown.length") == SESSIONS
+    search = "document.getElementById('search').value = 'place 13'; callboard.choose();"
+    assert tab.run(f"{_TIMED}(() => {{ {search} }})") <= 150
+    assert tab.run("callboard.shown.length") == 104
+    tab.press("Escape")
+    for _ in range(3):
+        tab.press("End")
+    assert tab.run("callboard.current") == SESSIONS - 1
+    assert f"place {(SESSIONS - 1) % 97}" in tab.run("document.getElementById('list').textContent")
+    assert tab.run(ELEMENTS) <= ELEMENTS_MAX
 
 
 def test_two_browsers_answer_one_call_and_the_first_one_counts(site: Acting, tab: Browser) -> None:
