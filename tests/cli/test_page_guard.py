@@ -32,7 +32,7 @@ CANCEL = {"id": "request-1", "does": {"command": "cancel", "session": "one", "se
         ({}, 409),
     ],
 )
-def test_an_act_needs_the_origin_the_type_and_the_token(
+def test_l13_an_act_needs_the_origin_the_type_and_the_token(
     recorded: Path, headers: dict[str, str | None], status: int
 ) -> None:
     async def scene() -> None:
@@ -43,7 +43,7 @@ def test_an_act_needs_the_origin_the_type_and_the_token(
     asyncio.run(scene())
 
 
-def test_an_act_has_one_address_and_one_method_and_no_token_in_its_query(recorded: Path) -> None:
+def test_l13_an_act_has_one_address_and_one_method_and_no_token_in_its_query(recorded: Path) -> None:
     async def scene() -> None:
         site, place = Site(recorded), f"/{TOKEN}/act"
         assert (await site.asked("GET", place, HEADERS)).status == 404

@@ -470,7 +470,7 @@ async function start() {
     const app = new App(session, other && new Beside(session, other));
     globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn, sendable, curlOf, pythonOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
-    byId("all-sessions").hidden = !server.has_list;
+    if (server.has_list) Object.assign(byId("all-sessions"), { hidden: false, href: "./" });
     if (server.mayAct) app.allowActs();
     if ((other ?? session).summary.is_followed) live(app);
   } catch (error) {

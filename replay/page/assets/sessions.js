@@ -138,7 +138,7 @@ class Sessions {
     element.replaceChildren(
       make("span", { class: "state" }, make("b", { class: "mark" }, markOf(row)), ` ${stateOf(row)}`),
       make("span", { class: "title" }, row.parent && make("span", { class: "badge" }, `fork of #${row.base}`), row.tags.map((tag) => make("span", { class: "badge tag" }, tag)), make("a", { href: hrefOf(this.log, row), ...(isChosen && { "aria-current": "true" }) }, row.title || row.session)),
-      make("span", { class: `findings${facts ? " bad-word" : ""}`, title: first }, findings || (row.failures ? `${row.failures} failed` : found.length ? "none" : "")),
+      make("span", { class: `findings${facts ? " bad-word" : maybe ? "" : " none"}`, title: first }, findings || (row.failures ? `${row.failures} failed` : found.length ? "none" : "")),
       make("span", { class: "events" }, row.events.toLocaleString("en")),
       make("span", { class: "took" }, row.took ? durationText(row.took) : ""),
       make("span", { class: "used" }, amount(row.tokens)),
