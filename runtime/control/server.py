@@ -116,8 +116,14 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
 
 
 async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
-    """Cancel the running ask. Return the kind of its outcome, or an empty text if none runs."""
+    """Cancel the running ask, or one agent. Return the kind of the outcome, or an empty text if none runs.
+
+    The kind of an agent that was cancelled is `cancelled`: its ask goes on.
+    """
     await refuse_unseen(runtime.log, command.session, command.seen)
+    if command.address:
+        session = runtime.running(command.session)
+        return "cancelled" if await session.cancel_agent(command.address, command.reason) else ""
     outcome = await runtime.cancel(command.session, command.reason)
     return outcome.kind if outcome else ""
 

@@ -51,10 +51,11 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
-    """A wish to cancel the running ask of a session."""
+    """A wish to cancel the running ask of a session. address: of one agent to cancel in its place."""
 
     session: str
     reason: str = ""
+    address: str = ""
     seen: int = 0
 
 

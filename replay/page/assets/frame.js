@@ -13,7 +13,7 @@ const KEYS = [
   ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"], ["← → z", "fold, unfold an agent; all agents"],
   ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["h", "the summary"], ["a t ?", "agents, theme, keys"],
 ];
-const ACT_KEYS = [["q", "the first call that waits for you"], ["i", "change this and go on, in a fork"], ["l", "send a message to an agent"], ["C", "cancel the ask"], ["V", "the variants of this session"]];
+const ACT_KEYS = [["q", "the first call that waits for you"], ["i", "change this and go on, in a fork"], ["l", "send a message to an agent"], ["C", "cancel the ask or an agent"], ["V", "the variants of this session"]];
 const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next and previous difference"], ["b", "both messages"]];
 
 /** Fill the line at the top with the figures of a session. */

@@ -220,15 +220,20 @@ export function openTell(app) {
     make("div", { class: "choices" }, make("button", { class: "offer", onclick: send }, "Send")), said);
 }
 
-/** Let the person cancel the running ask. */
+/** Let the person cancel the running ask, or one agent with all below it. */
 export function openCancel(app) {
   const { session } = app;
   const said = make("p", { class: "said", role: "status" });
+  const running = session.agents.filter((agent) => agent.status === "running" && agent.address !== "host");
+  const whom = make("select", {}, make("option", { value: "" }, "the ask, with all of its agents"),
+    running.map((agent) => make("option", { value: agent.address }, `only ${agent.address} ${agent.profile}, with those below it`)));
   const reason = make("input", { type: "text", class: "wide", placeholder: "A reason; the log keeps it" });
-  const send = () => once(said, "Cancelling; the outcome waits for work that is being stopped.", async () => {
-    const kind = await act({ command: "cancel", session: session.summary.session, reason: reason.value }, session.count);
+  const send = () => once(said, "Cancelling; the outcome of the ask waits for work that is being stopped.", async () => {
+    const address = whom.value;
+    const kind = await act({ command: "cancel", session: session.summary.session, reason: reason.value, address }, session.count);
+    if (address) return kind ? `${address} was cancelled; the ask goes on.` : `${address} does not run any more.`;
     return kind ? `The ask has ended: ${kind}.` : "No ask runs in this session.";
   });
-  openDialog("Cancel the ask", make("p", {}, "The running ask of this session ends, with all of its agents."), make("label", { class: "field" }, "Reason", reason),
-    make("div", { class: "choices" }, make("button", { class: "deny", onclick: send }, "Cancel the ask")), said);
+  openDialog("Cancel", make("label", { class: "field" }, "What", whom), make("label", { class: "field" }, "Reason", reason),
+    make("div", { class: "choices" }, make("button", { class: "deny", onclick: send }, "Cancel it")), said);
 }
