@@ -178,6 +178,8 @@ def test_no_view_of_acts_breaks_a_rule_or_the_width(
     for view in ("callboard.setMode('story')", "callboard.read('host')", "callboard.select(3)"):
         tab.run(f"{view}; 0")
         check(tab, width)
+    tab.visit(page_of(site, f"book-{scheme}"), (width + 600) // 2, 800)
+    assert not tab.run(TOO_WIDE)
 
 
 def check(tab: Browser, width: int) -> None:
