@@ -11,6 +11,7 @@ from callboard.actors.session.budget_periods import period_at
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.budgets import BudgetReport, CapacityReport, SharedBudgets, SharedCapacity
 from callboard.runtime.control.server import ControlServer
+from callboard.runtime.forks.attended import AttendedSessions
 from callboard.runtime.forks.forks import Forks
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
@@ -45,6 +46,7 @@ class Operations(Forks):
         self._live = live_sessions_of(log)
         self._catalog = SessionCatalog(log, self._live)
         self._control = ControlServer(weakref.ref(self))
+        self._attended = AttendedSessions()
 
     @property
     def log(self) -> EventLog:

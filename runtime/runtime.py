@@ -16,7 +16,6 @@ from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedBudgets, SharedCapacity
 from callboard.runtime.contracts import Prompt
-from callboard.runtime.forks.attended import AttendedSessions
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
 from callboard.runtime.log.protocol import EventLog
@@ -150,7 +149,6 @@ class Runtime(Operations, Running):
         )
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._capacity, self._budgets = SharedCapacity(capacity), SharedBudgets(budgets, self._log)
-        self._attended = AttendedSessions()
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:

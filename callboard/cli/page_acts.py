@@ -95,6 +95,7 @@ class Acts:
         self._logs = logs
         self._open_log = open_log
         self._owned = owned
+        self._resuming = asyncio.Lock()
         self._known: OrderedDict[str, tuple[bytes, asyncio.Future[Result]]] = OrderedDict()
 
     async def answer(self, body: bytes) -> Result:
@@ -141,12 +142,15 @@ class Acts:
 
     async def _carried_here(self, owned: Owned, command: Done) -> object:
         runtime = owned.runtime
-        if not isinstance(command, ForkSession) and command.session not in runtime.live_sessions:
-            await self._resume(owned, command.session)
+        if not isinstance(command, ForkSession):
+            async with self._resuming:  # a second act waits, and finds it running
+                await self._resume(owned, command.session)
         return await carry_out(runtime, command)
 
     async def _resume(self, owned: Owned, session_id: str) -> None:
         """Go on with a session that an earlier process has left in the middle of an ask."""
+        if session_id in owned.runtime.live_sessions:
+            return
         rows = [row async for row in owned.runtime.sessions(status="unfinished")]
         if any(row.session_id == session_id for row in rows):
             session = await owned.runtime.resume(session_id, owned.host)

@@ -86,6 +86,7 @@ class App {
     fillFindings(session);
     pressSwitch(byId("axis"), this.lanes.axis);
     if (this.beside) pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
+    this.showActs();
   }
 
   // --- what is chosen ------------------------------------------------------------

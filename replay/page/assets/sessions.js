@@ -9,7 +9,7 @@ const AGAIN_MS = 2000; // between two looks at the log,
 const RESTS = 10; // and this many times as long as the last one took
 const FIRST_ROWS = 100; // that are asked for before all others
 const FINDINGS_MS = 120; // after the last scroll
-const FINDINGS_AT_ONCE = 40;
+const FINDINGS_AT_ONCE = 8; // so that other questions to the server need not wait for long
 const CHOICES = [["", "All", "Every session (s)"], ["unfinished", "Running", "An ask has no outcome"], ["failed", "Failed", "The last ask failed"], ["open", "Open", "No ask is under way"], ["closed", "Closed", "Nothing is left to do"]];
 const ORDERS = [["started", "newest first"], ["last", "last event"], ["micro_usd", "cost"], ["tokens", "tokens"], ["took", "duration"], ["failures", "failed agents"]];
 const HEADINGS = [["state", "Status"], ["title", "Prompt"], ["findings", "Findings"], ["events", "Events"], ["took", "Duration"], ["used", "Tokens"], ["cost", "Cost"], ["when", "Started"]];
@@ -123,6 +123,7 @@ class Sessions {
     const found = await asked("findings", query).catch(() => ({}));
     for (const row of missing) this.findings.set(row.session, { events: row.events, found: found[row.session] ?? [] });
     this.list.refresh();
+    this.later(); // for the rest
   }
 
   // --- rows ------------------------------------------------------------------------
