@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.session.fork_plan import begun_by_profile, plan_changed
 from callboard.actors.session.place_names import is_number
@@ -66,7 +65,6 @@ class PageViews:
         self._shown = shown
         self._words = words
         self._readers: dict[int, LogReader] = {}
-        self._known: tuple[tuple[int, str, int], Sequence[Event]] = ((-1, "", 0), ())
         self._questions: dict[Place, tuple[int, list[ShownApproval]]] = {}
         self._findings: dict[int, KnownFindings] = {}
         self._pages: OrderedDict[Place, LivePage] = OrderedDict()
@@ -153,7 +151,7 @@ class PageViews:
     def cost(self, asked: Asked) -> bytes:
         """Return the cost of the fork that a query describes. Raises CallboardError for an impossible one."""
         place = self.place(asked)
-        events = self._events_of(place)
+        events = Recording.open(self.reader(place.log), place.session).events
         changed = [number({"seq": one}, "seq") for one in filter(None, asked.get("changes", "").split(","))]
         profiles = list(filter(None, asked.get("instructions", "").split("\n")))
         at = number(asked, "at") if asked.get("at") else None
@@ -163,14 +161,6 @@ class PageViews:
         return msgspec.json.encode(
             _cost_json(fork_cost(events, planned.base, changed, profiles, tokens, _dollars(asked)))
         )
-
-    def _events_of(self, place: Place) -> Sequence[Event]:
-        """Return the events of a session; kept, since each key in a form asks for the cost again."""
-        row = self.row(place)
-        key = place.log, place.session, row.head if row is not None else 0
-        if self._known[0] != key:
-            self._known = key, Recording.open(self.reader(place.log), place.session).events
-        return self._known[1]
 
     def variants(self, asked: Asked) -> bytes:
         """Return the figures of a session and of its forks, the newest first."""

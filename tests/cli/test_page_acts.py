@@ -108,7 +108,8 @@ def test_the_process_that_owns_the_log_resumes_what_was_left_and_answers_there(t
             site = Site(log, owned=Owned(runtime, till.host))
             (question,) = json.loads((await site.get("waiting", f"session={NAME}")).body)
             assert question["seq"] == seq
-            assert (await site.act("answer", session=NAME, seq=seq, is_approved=True)).value is True
+            acts = (site.act("answer", session=NAME, seq=seq, is_approved=True) for _ in range(3))
+            assert [one.value for one in await asyncio.gather(*acts)] == [True, False, False]
             await until(lambda: NAME not in runtime.live_sessions)  # it is closed at its end
 
     asyncio.run(scene())
