@@ -70,6 +70,8 @@ def test_the_list_is_used_by_keys_and_shows_hostile_text_as_text(site: Acting, t
     tab.press("Enter")
     until(tab, "location.search.includes('session=') && globalThis.callboard?.session?.count > 20", True)
     assert tab.run("callboard.session.summary.session") == HOSTILE_ID
+    kept = "document.documentElement.outerHTML + JSON.stringify(localStorage) + location.href"
+    assert not tab.run(f"[{json.dumps(ACT_TOKEN)}, 'id=\"boot\"'].some((one) => ({kept}).includes(one))")
 
 
 @timed

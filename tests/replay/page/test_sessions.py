@@ -1,6 +1,7 @@
 """The list of all sessions: a row for each, and findings that are counted once for every head."""
 
 import json
+import re
 from itertools import count
 
 import pytest
@@ -11,6 +12,7 @@ from callboard.replay.page.building import booted
 from callboard.replay.page.sessions import COLUMNS, KnownFindings, rows_json, sessions_page
 from callboard.runtime.log.memory import MemoryReader
 from tests.replay.page.forks import fork_log
+from tests.replay.page.kit import page_of
 from tests.replay.stories import ignored_report
 
 
@@ -43,3 +45,4 @@ def test_the_words_of_a_server_cannot_end_their_element() -> None:
     assert page.count(b"</script>") == 2
     assert b"alert(1)" not in page
     assert b"@BOOT@" not in page
+    assert not re.search(b'id="boot"|@BOOT@', page_of(ignored_report()))  # an export has no server
