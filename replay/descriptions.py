@@ -236,7 +236,9 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
     c.Tell: Description(
         "Told", "client", lambda it: f"{it.request_id} to {it.address}: {it.text}", weight="outside"
     ),
-    c.Cancel: Description("Cancelled", "client", lambda it: it.reason, weight="outside"),
+    c.Cancel: Description(
+        "Cancelled", "client", lambda it: ": ".join(filter(None, (it.address, it.reason))), weight="outside"
+    ),
     c.Close: Description("Closing", "client", lambda _: ""),
     c.TellEnded: Description(
         "Told",

@@ -275,7 +275,7 @@ _TAKES: Final[dict[type, Callable[[Spans, Event, Any], object]]] = {
     ReportJudged: lambda found, event, body: found.ends("report", event, body.verdict),
     Tell: lambda found, event, body: found.opens(("", "tell", body.request_id, 0), event, body.address),
     TellEnded: _told,
-    Cancel: lambda found, event, body: found.happens("cancel", event, event.sender, "ask"),
+    Cancel: lambda found, event, body: found.happens("cancel", event, event.sender, body.address or "ask"),
     CancelTask: lambda found, event, body: found.happens("cancel", event, event.sender, "task"),
     SetTimer: Spans.sets,
     CancelTimer: lambda found, event, body: found._timers.pop(body.timer, None),

@@ -1,7 +1,7 @@
 """The part of a runtime that looks after all sessions of its log, running here or not."""
 
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -11,6 +11,8 @@ from callboard.actors.session.budget_periods import period_at
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.budgets import BudgetReport, CapacityReport, SharedBudgets, SharedCapacity
 from callboard.runtime.control.server import ControlServer
+from callboard.runtime.forks.attended import AttendedSessions
+from callboard.runtime.forks.forks import Forks
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
@@ -30,7 +32,7 @@ from callboard.runtime.statistics import RuntimeStats, stats_of
 from callboard.runtime.telemetry.observer import Observer
 
 
-class Operations(ABC):
+class Operations(Forks):
     """List, resume, delete and count the sessions of a log."""
 
     _settings: Settings
@@ -44,6 +46,7 @@ class Operations(ABC):
         self._live = live_sessions_of(log)
         self._catalog = SessionCatalog(log, self._live)
         self._control = ControlServer(weakref.ref(self))
+        self._attended = AttendedSessions()
 
     @property
     def log(self) -> EventLog:

@@ -16,7 +16,6 @@ from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedBudgets, SharedCapacity
 from callboard.runtime.contracts import Prompt
-from callboard.runtime.forks.forks import Forks
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
 from callboard.runtime.log.protocol import EventLog
@@ -56,7 +55,7 @@ Deps = TypeVar("Deps")
 Out = TypeVar("Out")
 
 
-class Runtime(Operations, Forks, Running):
+class Runtime(Operations, Running):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.

@@ -153,9 +153,14 @@ class Tell(Message, frozen=True):
 
 @final
 class Cancel(Message, frozen=True):
-    """A request to stop the running ask and all agents below it."""
+    """A request to stop the running ask and all agents below it.
+
+    address: of one running agent, which is stopped with all below it in place of the ask; its delegation ends
+    as `cancelled`, unless another racer goes on. Empty, or `host`, for the ask.
+    """
 
     reason: str = ""
+    address: str = ""
 
 
 @final

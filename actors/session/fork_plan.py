@@ -107,6 +107,39 @@ def base_for_agents(
     return at if at is not None else min(bases, default=None)
 
 
+def plan_changed(
+    session_id: str,
+    events: Sequence[Event],
+    at: int | None,
+    changes: Mapping[Place, Json],
+    changed: Mapping[str, Sequence[Event]],
+    until: int | None = None,
+) -> ForkPlan:
+    """Plan a fork with changed answers and changed agents, before the first of both if `at` is None.
+
+    changed: as for `base_for_agents`. Raises what `plan`, `base_for_agents` and `refuse_idle` raise, and
+    MisuseError for an answer that is the recorded one.
+    """
+    base = base_for_agents(session_id, events, at, changed)
+    if at is None and changes:
+        before = plan(session_id, events, None, changes).base
+        base = before if base is None else min(base, before)
+    planned = plan(session_id, events, base, changes, until)
+    refuse_idle(session_id, events, planned)
+    for change in planned.changes:
+        if _value_of(events[change.replaces - 1]) == change.value:
+            raise MisuseError(f"the new answer for event {change.replaces} is the recorded one")
+    return planned
+
+
+def _value_of(event: Event) -> Json | None:
+    match event.body:
+        case ToolReturned(output=value) | ModelReplied(content=value) | Ask(prompt=value):
+            return value
+        case _:
+            return None
+
+
 def refuse_idle(session_id: str, events: Sequence[Event], planned: ForkPlan) -> None:
     """Refuse a fork behind whose base no ask runs and none is asked again. Raises MisuseError."""
     asks = [event.seq for event in events if isinstance(event.body, Ask)]

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, HOST
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, SessionOpened
+from callboard.actors.protocol.addresses import CLIENT, HOST, names_agent
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, SessionClosed, SessionOpened
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.layers import own_layers
@@ -20,7 +20,7 @@ from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.contracts import roster_of
 from callboard.actors.supervisor.delegating import ask_schema
-from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
+from callboard.actors.supervisor.ending import end_agent, end_delegation, stop_below, stop_one
 from callboard.actors.supervisor.latching import bounds_questions
 from callboard.actors.supervisor.resolving import CHECKED_AGAIN_SINCE
 from callboard.actors.supervisor.rights import model_refusal
@@ -230,7 +230,15 @@ def on_deadline(work: UnitOfWork) -> None:
         end_delegation(work, CLIENT, ask.delegation, "deadline")
 
 
-def on_cancel(work: UnitOfWork, reason: str) -> None:
+def on_cancel(work: UnitOfWork, cancel: Cancel) -> None:
+    """Cancel the running ask and stop every agent, or one agent with all below it."""
+    if cancel.address in ("", HOST):
+        cancel_ask(work, cancel.reason)
+    elif names_agent(cancel.address):
+        end_agent(work, cancel.address, "cancelled", cancel.reason)
+
+
+def cancel_ask(work: UnitOfWork, reason: str) -> None:
     """Cancel the running ask and stop every agent."""
     ask = work.state.ask
     if ask is None or ask.outcome is not None:
@@ -246,7 +254,7 @@ def on_close(work: UnitOfWork) -> None:
         return
     work.update_session(is_closing=True)
     if work.state.phase == "asking":
-        on_cancel(work, "the session was closed")
+        cancel_ask(work, "the session was closed")
     else:
         _close(work)
 

@@ -209,7 +209,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Forked: Handler(lambda work, sender, body: on_forked(work, body)),
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
     Tell: Handler(lambda work, sender, body: on_tell(work, body)),
-    Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
+    Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
     RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
     ToolsChanged: Handler(on_tools_changed),

@@ -166,22 +166,29 @@ async def _append(address: str, session: str, seq: int, answer: ApprovalAnswer) 
 
 @click.command("cancel")
 @click.argument("session")
+@click.option("--agent", metavar="ADDRESS", default="", help="Cancel only this agent and those below it.")
 @click.option("--reason", metavar="TEXT", default="", help="Kept in the log.")
 @log_option
-def cancel(session: str, reason: str, log: str) -> int:
+def cancel(session: str, agent: str, reason: str, log: str) -> int:
     """Cancel the running ask of a session, in the process that owns the log.
 
-    SESSION is the whole id. The command waits for the outcome. Without an owner nothing is running that could
-    be cancelled, and the exit code is 3.
+    SESSION is the whole id. The command waits for the outcome. With --agent the ask goes on, and the agent
+    that delegated reads that the delegation was cancelled; for an agent that does not run, the exit code is
+    1. Without an owner nothing is running that could be cancelled, and the exit code is 3.
 
     \b
     Examples:
       callboard cancel 20260101-abc --reason "wrong prompt"
+      callboard cancel 20260101-abc --agent host.2
     """
     try:
-        kind = ask_owner(log, CancelAsk(session, reason), str)
+        kind = ask_owner(log, CancelAsk(session, reason, agent), str)
     except NoOwner:
         raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
+    if agent:
+        said = "cancelled" if kind else "no such agent runs"
+        talk(f"session {safe_line(session)}, {safe_line(agent, 80)}: {said}")
+        return 0 if kind else FAILED
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
     return 0
 

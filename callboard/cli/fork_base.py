@@ -19,18 +19,13 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Begin
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.session.fork_plan import (
     Place,
-    base_for_agents,
     begun_by_profile,
-    plan,
-    refuse_idle,
+    plan_changed,
 )
-from callboard.cli.errors import refuse_if
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import counted
@@ -78,15 +73,7 @@ def base_of(
     if not is_named and differing and not past.running:  # one that still runs goes on in any case
         names = " and ".join(differing)
         changed = {names: [one for begun in differing.values() for one in begun]}
-    base = base_for_agents(session_id, events, wished, changed)
-    if wished is None and values:
-        before = plan(session_id, events, None, values).base
-        base = before if base is None else min(base, before)
-    planned = plan(session_id, events, base, values, wanted.until)
-    refuse_idle(session_id, events, planned)
-    for change in planned.changes:
-        same = _value_of(events[change.replaces - 1]) == change.value
-        refuse_if(same, f"the answer that --set gives for event {change.replaces} is the recorded one")
+    planned = plan_changed(session_id, events, wished, values, changed, wanted.until)
     _tell_of_others(differing, planned.base)
     return planned.base
 
@@ -124,14 +111,6 @@ def _of_other_model(events: Sequence[Event], host: Agent, own: ModelChoice | Non
         elif not body.model.is_program and body.model.name != name:
             found.append(event)
     return found
-
-
-def _value_of(event: Event) -> Json | None:
-    match event.body:
-        case ToolReturned(output=value) | ModelReplied(content=value):
-            return value
-        case _:
-            return None
 
 
 def _tell_of_others(differing: Mapping[str, Sequence[Event]], base: int) -> None:

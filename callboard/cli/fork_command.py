@@ -15,6 +15,7 @@ import msgspec
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Effects
@@ -74,13 +75,14 @@ def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
     ends = [body for body in bodies if isinstance(body, AskEnded)]
     end = ends[-1] if ends else AskEnded("", "cancelled")
     figures = (turns, paid.called, paid.reused, used, paid.billed)
-    return Variant(session_id, end.kind, end.text or bytes(end.value).decode(), *figures)
+    report = bytes(end.value).decode() if end.value != NULL else ""
+    return Variant(session_id, end.kind, end.text or report, *figures)
 
 
 def emit_variants(origin: Variant, found: Sequence[Variant], *, as_json: bool) -> None:
     """Print a row for each fork, below the one of the session that was forked."""
     if as_json:
-        emit_json({"origin": _json(origin), "forks": [_json(one) for one in found]})
+        emit_json({"origin": variant_json(origin), "forks": [variant_json(one) for one in found]})
         return
     emit_lines(table([_row(one) for one in (origin, *found)], _HEADINGS, right=range(2, 8)))
 
@@ -91,7 +93,8 @@ def _row(one: Variant) -> tuple[str, ...]:
     return (safe_line(one.session), one.outcome, *counts, *sums, safe_line(one.text, _TEXT_CHARS))
 
 
-def _json(one: Variant) -> dict[str, object]:
+def variant_json(one: Variant) -> dict[str, object]:
+    """Return the figures of a fork as JSON."""
     sums = {"tokens": one.used.tokens, "billed_tokens": one.billed.tokens}
     return {
         **{name: getattr(one, name) for name in ("session", "outcome", "text", "turns", "called", "reused")},

@@ -1,27 +1,37 @@
-"""The server of `callboard ui --follow`: one page on loopback, opened by its address and token.
+"""The server of `callboard ui --follow`, `--sessions` and `--act`: pages on loopback, by their address.
 
-The address holds a random token. A request with another Host or Origin is refused, so a page of another site
-cannot read this one, also if its name leads to 127.0.0.1. The only method is GET, and nothing is changed.
+    GET   (nothing)   the page of the session that is shown, or that of all sessions
+    GET   session     the page of a session: log, session, beside
+    GET   more        what such a page lacks: lines, events
+    GET   rows        the sessions of a log; `findings` of some of them
+    GET   waiting     the calls of a session that wait for a person
+    GET   cost        the cost of a fork before it runs; `variants` of a session
+    POST  act         an act of a person; only with `--act`
+
+Only POST changes anything. `page_guard` says who may ask, `page_views` reads, `page_acts` acts.
 """
 
 import asyncio
 import contextlib
-import hmac
+import functools
 import secrets
+import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
-from urllib.parse import parse_qs
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
 
 import uvicorn
 
-from callboard.actors.protocol.errors import CallboardError, CorruptLog
-from callboard.actors.session.place_names import is_number
+from callboard.actors.protocol.errors import CallboardError, CorruptLog, MisuseError
 from callboard.cli.output import talk
-from callboard.replay.page.building import LivePage
+from callboard.cli.page_acts import ACT_BYTES_MAX, Acts
+from callboard.cli.page_guard import HOST, NOT_FOUND, Guard
+from callboard.cli.page_views import Asked, PageViews
+from callboard.runtime.control.wire import ShownApproval
 
-HOST: Final = "127.0.0.1"
-_TOKEN_BYTES: Final = 32
+TOKEN_BYTES: Final = 32
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -31,38 +41,101 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
-_NOT_FOUND: Final = 404
-_FORBIDDEN: Final = 403
-_NO_METHOD: Final = 405
 _GONE: Final = 410
 _BROKEN: Final = 409
+_MISUSED: Final = 422
+_TOO_LONG: Final = 413
+_HTML: Final = b"text/html; charset=utf-8"
+_TEXT: Final = b"text/plain; charset=utf-8"
+_JSON: Final = b"application/json"
 
-Send = Callable[[Any], Awaitable[None]]
+T = TypeVar("T")
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+Read: TypeAlias = Callable[[PageViews, Asked], bytes]
+
+_READS: Final[Mapping[str, tuple[Read, bytes]]] = {
+    "": (PageViews.page, _HTML),
+    "session": (PageViews.page, _HTML),
+    "more": (PageViews.more, _TEXT),
+    "rows": (PageViews.rows, _JSON),
+    "findings": (PageViews.findings, _JSON),
+    "cost": (PageViews.cost, _JSON),
+    "variants": (PageViews.variants, _JSON),
+}
 
 
 class PageServer:
-    """An ASGI app with two addresses: the page, and `more` below it. port: that it listens on."""
+    """An ASGI app. views: used in one thread of its own. acts: None for pages that only show."""
 
-    def __init__(self, page: LivePage, port: int, token: str) -> None:
-        self._page = page
-        self._path = f"/{token}/".encode()
+    def __init__(self, guard: Guard, views: PageViews, acts: Acts | None = None) -> None:
+        self._guard = guard
+        self._views = views
+        self._acts = acts
         self._is_told = False
-        self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
+        self._reading = ThreadPoolExecutor(1, "callboard-page")
+
+    def close(self) -> None:
+        """Close the logs."""
+        self._reading.submit(self._views.close)
+        self._reading.shutdown()
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
         """Answer a request; the server has no others than those of HTTP."""
-        name = self._name(scope["path"].encode())
-        status = self._refusal(scope["method"], list(scope["headers"])) or (_NOT_FOUND if name is None else 0)
+        headers = list(scope["headers"])
+        name = self._guard.name(scope["path"].encode())
+        status = self._guard.refusal(scope["method"], headers) or (NOT_FOUND if name is None else 0)
         if status or name is None:
             await _answer(send, status)
-            return
+        elif scope["method"] == "POST":
+            await self._act(name, headers, receive, send)
+        else:
+            await self._show(name, scope["query_string"], send)
+
+    async def _show(self, name: str, query: bytes, send: Send) -> None:
+        """Answer a GET."""
         try:
-            await self._give(send, name, scope["query_string"])
+            asked = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
+            found, kind = await self._found(name, asked)
         except CorruptLog as error:
             self._tell(error)
-            await _answer(send, _BROKEN, str(error).encode(), b"text/plain; charset=utf-8")
-        except (CallboardError, ValueError):
-            await _answer(send, _GONE)
+            await _answer(send, _BROKEN, str(error).encode(), _TEXT)
+        except MisuseError as error:
+            await _answer(send, _MISUSED, str(error).encode(), _TEXT)
+        except (CallboardError, ValueError) as error:
+            await _answer(send, _GONE, str(error).encode("utf-8", "replace"), _TEXT)
+        else:
+            status = NOT_FOUND if found is None else 200 if found else 204
+            await _answer(send, status, found or b"", kind)
+
+    async def _found(self, name: str, asked: Asked) -> tuple[bytes | None, bytes]:
+        """Return the answer to a question and its kind; None for an unknown one."""
+        if name == "waiting" and self._acts is not None:
+            place = self._views.place(asked)
+
+            async def recorded() -> list[ShownApproval]:
+                return await self._read(functools.partial(self._views.recorded_questions, place))
+
+            return await self._acts.questions(place.log, place.session, recorded), _JSON
+        if name not in _READS:
+            return None, _TEXT
+        read, kind = _READS[name]
+        return await self._read(functools.partial(read, self._views, asked)), kind
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+
+    async def _act(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any, send: Send) -> None:
+        """Answer a POST."""
+        status = self._guard.refusal_of_act(headers)
+        if status or name != "act" or self._acts is None:
+            await _answer(send, status or NOT_FOUND)
+            return
+        body = await _body(receive)
+        if body is None:
+            await _answer(send, _TOO_LONG)
+            return
+        result = await self._acts.answer(body)
+        await _answer(send, result.status, result.body, _JSON)
 
     def _tell(self, error: CorruptLog) -> None:
         """Say once, where the server was started, that the log is damaged."""
@@ -70,42 +143,22 @@ class PageServer:
             self._is_told = True
             talk(f"the page shows no further events: {error}")
 
-    def _refusal(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> int:
-        """Return the status with which a request is refused; 0 for none."""
-        if method != "GET":
-            return _NO_METHOD
-        given = [(name.lower(), value) for name, value in headers]
-        named = [value for name, value in given if name == b"host"]
-        is_here = len(named) == 1 and named[0] in self._hosts
-        return 0 if is_here and all(self._is_own(*one) for one in given) else _FORBIDDEN
 
-    def _is_own(self, name: bytes, value: bytes) -> bool:
-        """Return False for a header that tells of another site."""
-        if name == b"origin":
-            return value in {b"http://" + host for host in self._hosts}
-        return name != b"sec-fetch-site" or value in (b"same-origin", b"none")
-
-    def _name(self, path: bytes) -> str | None:
-        """Return the name below the token; None for another path."""
-        head, name = path[: len(self._path)], path[len(self._path) :]
-        is_known = hmac.compare_digest(head, self._path) and name in (b"", b"more")
-        return name.decode() if is_known else None
-
-    async def _give(self, send: Send, name: str, query: bytes) -> None:
-        if not name:
-            page = b"".join(self._page.page())
-            await _answer(send, 200, page, b"text/html; charset=utf-8")
-            return
-        asked = parse_qs(query.decode("ascii", "replace"))
-        more = self._page.more(_number(asked, "lines"), _number(asked, "events"))
-        await _answer(send, 200 if more else 204, more, b"text/plain; charset=utf-8")
-
-
-def _number(asked: dict[str, list[str]], name: str) -> int:
-    text = (asked.get(name) or [""])[0]
-    if not is_number(text):
-        raise ValueError(f"{name} is not a number")
-    return int(text)
+async def _body(receive: Any) -> bytes | None:
+    """Return the body of a request; None for one that is too long or was cut off."""
+    parts: list[bytes] = []
+    left = ACT_BYTES_MAX
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        part = message.get("body", b"")
+        left -= len(part)
+        if left < 0:
+            return None
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 async def _answer(send: Send, status: int, body: bytes = b"", kind: bytes = b"text/plain") -> None:
@@ -114,19 +167,48 @@ async def _answer(send: Send, status: int, body: bytes = b"", kind: bytes = b"te
     await send({"type": "http.response.body", "body": body})
 
 
-def serve_page(page: LivePage, port: int, opened: Callable[[str], object]) -> None:
-    """Serve a page on loopback until Ctrl-C. port: 0 for a free one. opened: is given the address."""
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
-    with socket.create_server((HOST, port)) as held, contextlib.suppress(KeyboardInterrupt):
-        number = held.getsockname()[1]
-        app = PageServer(page, number, token)
-        config = uvicorn.Config(
-            app,
-            log_level="error",
-            ws="none",
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        opened(f"http://{HOST}:{number}/{token}/")
-        asyncio.run(uvicorn.Server(config).serve(sockets=[held]))
+class _Server(uvicorn.Server):
+    """A server that ends at a signal and raises none again: sessions are detached behind it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the first Ctrl-C or SIGTERM."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, other threads
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                    loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[tuple[socket.socket, int]]:
+    """Yield a socket on loopback and its port. port: 0 for a free one. Raises OSError."""
+    with socket.create_server((HOST, port)) as held:
+        yield held, held.getsockname()[1]
+
+
+async def serve(app: PageServer, held: socket.socket) -> None:
+    """Serve pages until Ctrl-C."""
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    try:
+        await _Server(config).serve(sockets=[held])
+    finally:
+        app.close()
+
+
+def new_token() -> str:
+    """Return a random token, for an address or for acts."""
+    return secrets.token_urlsafe(TOKEN_BYTES)

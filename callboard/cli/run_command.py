@@ -7,7 +7,6 @@ from typing import NamedTuple
 import click
 from msgspec.structs import asdict, replace
 
-from callboard.actors.protocol.client_messages import Resumed, SessionOpened, resumed_in
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
@@ -31,6 +30,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.compaction import Compact
+from callboard.runtime.control.forking import limits_in_force
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 from callboard.runtime.models.fallback import Fallback, ModelChoice
@@ -267,12 +267,10 @@ def changed_limits(events: Sequence[Event], pairs: tuple[str, ...]) -> Limits | 
     """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
-    found = (resumed_in(event.body) or event.body for event in events)
-    bodies = [body for body in found if isinstance(body, SessionOpened | Resumed)]
-    recorded = list(filter(None, (body.limits for body in bodies)))
+    recorded = limits_in_force(events)
     named = parse_limits(pairs)
     stated = {name: value for name, value in asdict(named).items() if value is not None}
-    return replace(recorded[-1], **stated) if recorded else named
+    return replace(recorded, **stated) if recorded is not None else named
 
 
 @contextlib.contextmanager

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.diagnose import Diagnosis, diagnose
@@ -136,13 +138,18 @@ EVENTS_DIAGNOSED_MAX: Final = 100_000
 """A longer session has no findings in its page: they would take seconds."""
 
 _NAMES: Final = (
-    "data states copies words beside delegations held why search elements json edits images blocks "
-    "markdown summary conversation notes tree list pairs differences lanes detail frame follow main"
+    "acts data states copies words beside delegations held why search elements json edits images blocks "
+    "markdown summary conversation notes tree list pairs differences lanes detail frame questions variants "
+    "forking follow main"
 )
 MODULES: Final = tuple(f"{name}.js" for name in _NAMES.split())
 """The page's own modules, each before those that import it."""
 
+FIRST_MODULES: Final = ("copies.js", "words.js", "elements.js", "acts.js", "sessions.js")
+"""Those of the page of all sessions."""
+
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+BOOT: Final = "@BOOT@"
 _ASSETS: Final = Path(__file__).parent / "assets"
 _IMPORT: Final = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
@@ -189,26 +196,38 @@ def frame(*, is_served: bool = False) -> tuple[bytes, bytes, bytes]:
 
     is_served: the page may ask its own server for more events.
     """
-    script, style = script_text(), (_ASSETS / "page.css").read_text()
-    text = (_ASSETS / "index.html").read_text()
-    for name, value in {
+    text = framed("index.html", script_text(), is_served=is_served)
+    before, rest = text.split("@DATA@")
+    between, after = rest.split("@BESIDE@")
+    return before.encode(), between.encode(), (after if is_served else after.replace(BOOT, "")).encode()
+
+
+def framed(name: str, script: str, *, is_served: bool) -> str:
+    """Return the markup of a page with its script, its style and its policy."""
+    style = (_ASSETS / "page.css").read_text()
+    text = (_ASSETS / name).read_text()
+    for place, value in {
         "@SCRIPT_DIGEST@": _building_digest(script),
         "@STYLE_DIGEST@": _building_digest(style),
         "@STYLE@": style,
         "@SCRIPT@": script,
     }.items():
-        text = text.replace(name, value, 1)
+        text = text.replace(place, value, 1)
     if is_served:
         text = text.replace("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
-    before, rest = text.split("@DATA@")
-    between, after = rest.split("@BESIDE@")
-    return before.encode(), between.encode(), after.encode()
+    return text
 
 
-def script_text() -> str:
+def script_text(names: Sequence[str] = MODULES) -> str:
     """Return the modules as one script: each without its imports, whose names the others define."""
-    parts = [(_ASSETS / name).read_text() for name in MODULES]
+    parts = [(_ASSETS / name).read_text() for name in names]
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", part)) for part in parts)
+
+
+def booted(words: Mapping[str, object]) -> bytes:
+    """Return the words of a server to its page as an element of it: where to act, and the token."""
+    words_text = base64.b64encode(msgspec.json.encode(words))
+    return b'<script type="application/octet-stream" id="boot">%s</script>' % words_text
 
 
 def _building_digest(text: str) -> str:
@@ -238,32 +257,39 @@ class LivePage:
         while self._seq < last:
             self._read()
 
-    def page(self) -> Iterator[bytes]:
-        """Yield the whole page as it is now."""
+    def page(self, boot: bytes = b"") -> Iterator[bytes]:
+        """Yield the whole page as it is now. boot: its server's words to it (`booted`)."""
         self._read()
         before, between, after = frame(is_served=True)
         yield before
         yield from packed([*self._lines, self._last(0)])
         yield between
-        yield after
+        yield after.replace(BOOT.encode(), boot)
 
     def more(self, lines: int, events: int) -> bytes:
         """Return what a page lacks; nothing if it has all. lines, events: the numbers that it has."""
         self._read()
         if (lines, events) == (len(self._lines), self._seq):
             return b""
+        self._refuse_unknown(lines, events)
+        return b"\n".join([*self._lines[lines:], self._last(events)])
+
+    def _refuse_unknown(self, lines: int, events: int) -> None:
         if not (0 <= lines <= len(self._lines) and 0 <= events <= self._seq):
             raise ValueError("the page has lines that this session does not have")
-        return b"\n".join([*self._lines[lines:], self._last(events)])
 
     def _row(self) -> SessionRow:
         rows = self._reader.sessions()
         return next(row for row in rows if row.session_id == self._source.session_id)
 
     def _last(self, since: int) -> bytes:
+        return self._line(since, NOTHING)
+
+    def _line(self, since: int, more: Mapping[str, object]) -> bytes:
+        """Return the last line. more: its further entries."""
         is_short = self._seq <= EVENTS_DIAGNOSED_MAX
         findings = self._diagnosis.findings(self._made.refused) if is_short else []
-        extra = {"is_followed": True, "is_over": self._is_over}
+        extra = {"is_followed": True, "is_over": self._is_over, **more}
         return self._made.last(self._row(), self._source.head, findings, extra, since)
 
     def _read(self) -> None:

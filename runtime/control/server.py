@@ -14,6 +14,8 @@ import msgspec
 from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.approvals import Approval, ApprovalAnswer
+from callboard.runtime.control.forking import Forker, fork_session
+from callboard.runtime.control.seen import refuse_unseen
 from callboard.runtime.control.wire import (
     COMMANDS,
     HAS_SOCKETS,
@@ -23,6 +25,7 @@ from callboard.runtime.control.wire import (
     CancelAsk,
     Command,
     DeleteSession,
+    ForkSession,
     ListApprovals,
     PruneSessions,
     ShownApproval,
@@ -43,7 +46,7 @@ _AGAIN_S: Final = 5
 logger = logging.getLogger("callboard.control")
 
 
-class Controlled(Protocol):
+class Controlled(Forker, Protocol):
     """A runtime, as far as commands need it."""
 
     @property
@@ -104,6 +107,8 @@ def _shown(one: Approval) -> ShownApproval:
 async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     """Answer a call. Return False if another answer came first."""
     session = runtime.running(command.session)
+    if 0 < command.seen < command.seq:
+        raise MisuseError(f"call {command.seq} is not on your page yet: look at it before you answer")
     said = (command.is_approved, command.note, command.by)
     always, values, reuses = command.is_always, command.values, command.reuses
     given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
@@ -111,7 +116,14 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
 
 
 async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
-    """Cancel the running ask. Return the kind of its outcome, or an empty text if none runs."""
+    """Cancel the running ask, or one agent. Return the kind of the outcome, or an empty text if none runs.
+
+    The kind of an agent that was cancelled is `cancelled`: its ask goes on.
+    """
+    await refuse_unseen(runtime.log, command.session, command.seen)
+    if command.address:
+        session = runtime.running(command.session)
+        return "cancelled" if await session.cancel_agent(command.address, command.reason) else ""
     outcome = await runtime.cancel(command.session, command.reason)
     return outcome.kind if outcome else ""
 
@@ -119,9 +131,10 @@ async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
 async def _tell(runtime: Controlled, command: TellAgent) -> int:
     """Tell an agent something. Return the turn that hears it, or 0 if it is still on its way."""
     session = runtime.running(command.session)
+    await refuse_unseen(runtime.log, command.session, command.seen)
     try:
         async with asyncio.timeout(command.wait_s):
-            return await session.tell(command.address, command.text)
+            return await session.tell(command.address, command.text, request_id=command.request_id or None)
     except TimeoutError:
         return 0
 
@@ -144,6 +157,7 @@ HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] =
     AnswerApproval: _answer,
     CancelAsk: _cancel,
     TellAgent: _tell,
+    ForkSession: fork_session,
     DeleteSession: _delete,
     PruneSessions: _prune,
     Vacuum: _vacuum,

@@ -13,10 +13,11 @@ import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.value_types import Effects
 from callboard.runtime.log.session_rows import ForksChoice, SessionStatus
 
-LINE_BYTES_MAX: Final = 64 * 1024
-"""The longest request. Answers have no such limit: they come from our own process."""
+LINE_BYTES_MAX: Final = 1024 * 1024
+"""The longest request: a fork carries the results that it changes. Answers have no such limit."""
 PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """The bytes of `sun_path` without its NUL: unix(7) of Linux, and that of macOS and the BSDs."""
 HAS_SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
@@ -31,6 +32,10 @@ class ListApprovals(Base, frozen=True, tag="approvals"):
     """A request for the calls that wait for a person."""
 
 
+# A command that a person gives on a page names, as `seen`, the last event that the page had: one about
+# something that began behind it is refused. 0 for commands that were typed.
+
+
 class AnswerApproval(Base, frozen=True, tag="answer"):
     """A person's answer to the call with this seq. session: its id."""
 
@@ -42,22 +47,48 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
     is_always: bool = False
     values: dict[str, Any] | None = None
     reuses: bool = False
+    seen: int = 0
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
-    """A wish to cancel the running ask of a session."""
+    """A wish to cancel the running ask of a session. address: of one agent to cancel in its place."""
 
     session: str
     reason: str = ""
+    address: str = ""
+    seen: int = 0
 
 
 class TellAgent(Base, frozen=True, tag="tell"):
-    """Words for a running agent of a session. wait_s: the most seconds to wait until it hears them."""
+    """Words for a running agent of a session. wait_s: the most seconds to wait until it hears them.
+
+    request_id: a name for these words: the same name again says nothing.
+    """
 
     session: str
     address: str
     text: str
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=50)] = 50.0
+    request_id: str = ""
+    seen: int = 0
+
+
+class ForkSession(Base, frozen=True, tag="fork"):
+    """A wish for a fork that runs with the agents of the log's owner.
+
+    at: the last shared event; None for the one before the first change. changes: the new value of an answer
+    or prompt, by the seq of the recorded one. instructions: by the name of an agent. limits: those to change;
+    one on tokens or cost is required, since nothing else bounds the cost. fork_id: of the new session.
+    """
+
+    session: str
+    at: int | None = None
+    changes: dict[str, Any] = {}
+    instructions: dict[str, str] = {}
+    limits: dict[str, float] = {}
+    effects: Effects = "ask"
+    fork_id: str = ""
+    seen: int = 0
 
 
 class DeleteSession(Base, frozen=True, tag="delete"):
@@ -80,8 +111,22 @@ class Vacuum(Base, frozen=True, tag="vacuum"):
 
 
 Command: TypeAlias = (
-    ListApprovals | AnswerApproval | CancelAsk | TellAgent | DeleteSession | PruneSessions | Vacuum
+    ListApprovals
+    | AnswerApproval
+    | CancelAsk
+    | TellAgent
+    | ForkSession
+    | DeleteSession
+    | PruneSessions
+    | Vacuum
 )
+
+
+class StartedFork(msgspec.Struct, frozen=True):
+    """A fork that has begun. at: the last event that it shares with its origin."""
+
+    session: str
+    at: int
 
 
 class ShownApproval(msgspec.Struct, frozen=True):

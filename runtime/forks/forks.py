@@ -8,8 +8,10 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_plan import Place
 from callboard.runtime.agent import Agent
+from callboard.runtime.forks.attended import AttendedSessions
 from callboard.runtime.forks.starting import Forking, checked_effects, result_json
 from callboard.runtime.sessions.live_sessions import Opening
+from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice
 from callboard.runtime.sessions.starting import SessionStarter
 
@@ -17,8 +19,20 @@ from callboard.runtime.sessions.starting import SessionStarter
 class Forks(ABC):
     """Fork the sessions of a log."""
 
+    _attended: AttendedSessions
+
     @abstractmethod
     def _started(self) -> SessionStarter: ...
+
+    def _host_for(self, session_id: str, name: str, *, is_imported: bool) -> Agent | None:
+        """Return the agent for forks of a session on command; None without one. name: of the host."""
+        return self._started().hosts.find(session_id, name, is_imported=is_imported)
+
+    async def _fork_attended(self, session_id: str, agent: Agent, wish: Forking) -> Session:
+        """Begin a fork that is closed once its asks have ended."""
+        session = await self._started().fork(session_id, agent, wish)
+        self._attended.attend(session)
+        return session
 
     def fork(
         self,

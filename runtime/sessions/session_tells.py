@@ -1,16 +1,17 @@
-"""Words for the running agents of a session: each is heard in one turn, or refused."""
+"""Words for the running agents of a session, each heard in one turn or refused; and cancels of one agent."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from callboard.actors.protocol.client_messages import Tell, TellEnded
+from callboard.actors.protocol.client_messages import Cancel, Tell, TellEnded
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, TellRefused
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.label_names import labels_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.sessions.detaching import ProcessLife
+from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.session_life import SessionLife
 from callboard.runtime.sessions.session_sleep import Rest
 
@@ -53,6 +54,27 @@ class SessionTells(SessionLife):
         if ended.status == "refused":
             raise TellRefused(f"the message was not read: {ended.detail}")
         return ended.turn
+
+    async def cancel_agent(self, address: str, reason: str = "") -> bool:
+        """Stop one running agent and all agents below it. Return False if no such agent runs.
+
+        The agent that delegated to it reads that the delegation was cancelled, and the ask goes on; `host`
+        is the agent of the whole ask. Returns once the cancel is durable.
+
+        address: such as `host.1`. Raises MisuseError for another address than a text or on another event
+        loop, SessionDetached if this process leaves the session, SessionEnded, SessionFailed.
+        """
+        self._check_loop()
+        name = _address(address)
+        await self._awake()
+        self._check_open()
+        if profile_at(self._board.core.states, name) is None:
+            return False
+        self._board.submit_for_client(Cancel(clean_text(reason), name))
+        await self._board.durable()
+        if self._board.error is not None:
+            raise self._board.error
+        return True
 
     def _submit_tell(self, body: Tell) -> None:
         if body.request_id in self._tells:  # by another caller, while this one waited for the session

@@ -44,6 +44,7 @@ from callboard.runtime.sessions.budgeting import Bound, Budgeting
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
+from callboard.runtime.sessions.known_hosts import KnownHosts
 from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession
@@ -104,6 +105,7 @@ class SessionStarter(ForkStarter):
     opening: dict[str, asyncio.Event] = field(default_factory=dict)
     sources: LiveSources = field(default_factory=LiveSources)
     counts: CountWatch = field(default_factory=CountWatch)
+    hosts: KnownHosts = field(default_factory=KnownHosts)
     is_closed: bool = False
 
     def __post_init__(self) -> None:
@@ -161,6 +163,8 @@ class SessionStarter(ForkStarter):
             epoch = await self.log.create(name, now_ms(), title_text(new.title, self.secrets))
             session = self._session(name, found, self._types_of(found), deps, scope)
             session._bound = self.budgets.begin(name, epoch, opened.scopes)
+            if not new.imported:  # its host only answers from the traffic
+                self.hosts.note(name, agent)
             self._connect(session, epoch, found, deps, scope).submit_for_client(opened)
             return session
 
@@ -242,6 +246,7 @@ class SessionStarter(ForkStarter):
             session = self._session(session_id, found, rules.types, deps, scope)
             session._when_diverged, session._bound = how.on_diverged, bound
             self._go_on(session, taken, first, found, deps, scope, past)
+            self.hosts.note(session_id, agent)
             return session
 
     async def _recorded_tools(

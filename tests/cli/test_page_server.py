@@ -243,6 +243,11 @@ def test_the_page_grows_with_a_session_that_another_process_writes(writer: Write
         until(tab, "callboard.seq", head)  # the last event was chosen, and is again
         assert tab.run("callboard.session.bodies.every((body, seq) => !seq || body.startsWith('{'))")
         check_request(tab, log)
+        tab.run("callboard.read('host'); document.getElementById('reading').scrollTop = 60")
+        assert tab.run("document.getElementById('reading').scrollTop") == 60
+        writer.ask("and more to read")
+        until(tab, "callboard.session.count", events_in(log))
+        assert tab.run("document.getElementById('reading').scrollTop") == 60
         tab.run("callboard.select(3)")
         writer.ask("close")
         until(tab, "document.getElementById('live').textContent", "closed")

@@ -102,3 +102,29 @@ def test_two_sessions_are_one_page(
     assert other.read_bytes() == path.read_bytes()
     assert callboard("export", "20250101", "--beside", "20250103").exit_code == 2
     assert callboard("ui", "20250101", "--beside", "nobody").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--act", "--with", "nowhere:host"], 3, "there is no module 'nowhere'"),
+        (["--act", "--with", "broken.py:host"], 1, "loading broken.py failed: ZeroDivisionError"),
+        (["--act", "--with", "empty.py:host"], 3, "has no 'host'"),
+        (["--with", "empty.py:host"], 2, "--with is for --act"),
+        (["--act", "--model", "scripted:x:y"], 2, "go with --with"),
+        (["--act", "--also", "missing.db"], 3, "there is no log at missing.db"),
+        (["--act", "--log", "missing.db"], 3, "there is no log at missing.db"),
+        (["--follow", "--also", "other.db", "20250101"], 2, "--also is for the list"),
+        (["--sessions", "20250101"], 2, "leave SESSION out"),
+        (["--act", "--beside", "20250103"], 2, "leave --beside out"),
+        (["--act", "--port", "99999"], 2, "99999"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_before_it_listens(
+    callboard: Callboard, tmp_path: Path, opened: list[str], options: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "empty.py").write_text("")
+    done = callboard("ui", *options)
+    assert (done.exit_code, opened) == (code, [])
+    assert said in done.stderr

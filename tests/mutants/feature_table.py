@@ -242,6 +242,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ["empty-answers", "question-limit", "latched"],
         ["Empty last words", "Refusals and questions"],
     ),
+    "cancels of agents": Feature(
+        ["endings: cancelled_agents"],
+        ["cancelled-agents", "cancelled"],
+        ["Cancels of agents"],
+    ),
     "last_depth": Feature(
         [
             "later: no_deeper",

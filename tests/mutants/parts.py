@@ -20,7 +20,7 @@ from tests.mutants.seeded_contracts import FOLDS, INPUTS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_downtime import LEFT_OUT
-from tests.mutants.seeded_endings import LATCHES, SILENCE
+from tests.mutants.seeded_endings import CANCELS, LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_findings import MERGES
 from tests.mutants.seeded_forks import FILES, LOOK_UP, ONCE, PLAYBACK
@@ -199,9 +199,9 @@ ORCHESTRATED: Final = Part(
 
 ENDED: Final = Part(
     "endings",
-    "Empty answers, refusals that latch, bounded questions",
+    "Empty answers, refusals that latch, bounded questions, cancels of agents",
     "tests.mutants.scenarios_endings:ENDINGS",
-    {"Empty last words": SILENCE, "Refusals and questions": LATCHES},
+    {"Empty last words": SILENCE, "Refusals and questions": LATCHES, "Cancels of agents": CANCELS},
 )
 
 PAUSED: Final = Part(

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.sessions.faults import faults
@@ -20,7 +21,7 @@ from callboard.replay.testing.sessions.scripted_replies import (
     tool,
 )
 from tests.mutants.scenarios_programs import Running, cast, everything
-from tests.mutants.scripts import DONE, LOOK, script
+from tests.mutants.scripts import DONE, LOOK, race, script
 
 THOUGHT: Final = Reply(content=b'[{"type":"thinking","thinking":"hm","signature":"s"}]')
 NOTHING: Final = Reply(content=b"[]")
@@ -138,5 +139,21 @@ def curious_brain() -> Scenario:
     return Scenario([brain], cast({"host": host}, ask_model=[DONE]), [ask()], faults=chosen)
 
 
-ENDINGS: Final = {one.__name__: one() for one in (silent, silent_with_tasks, poor, curious, curious_brain)}
+def cancelled_agents() -> Scenario:
+    """Build agents of which a person cancels one with a child, a racer, and a task, each at any time."""
+    policy = script(
+        host=[calls(task("boss"), race("kid", "kid"), task("kid", background=True)), calls(LOOK), DONE],
+        boss=[calls(task("kid"), task("kid")), DONE],
+        kid=[calls(LOOK), DONE],
+    )
+    people = [profile("host", ["boss", "kid"], ["look"], background=True), profile("boss", ["kid"])]
+    people += [profile("kid", [], ["look"])]
+    cancels = [Cancel("enough", who) for who in ("host.1", "host.1.2", "host.2", "host.4", "host.9", "tools")]
+    chosen = faults("crash", "detach", "overloaded", "cancel", fault_mixes=5, seed=6)
+    return Scenario(people, policy, [ask(), ask(request_id="r2")], tells=cancels, faults=chosen)
+
+
+ENDINGS: Final = {
+    one.__name__: one() for one in (silent, silent_with_tasks, poor, curious, curious_brain, cancelled_agents)
+}
 """By name, in the order in which runs are made."""

@@ -117,3 +117,34 @@ LATCHES: Final = (
         "    return (state.limits.max_iterations or 0) - state.turns_used\n",
     ),
 )
+
+CANCELS: Final = (
+    Mutant(
+        "cancel-of-the-ask-instead",
+        "A cancel of one agent cancels the ask.",
+        "supervisor.asks",
+        '    if cancel.address in ("", HOST):\n',
+        "    if True:\n",
+    ),
+    Mutant(
+        "cancel-leaves-what-is-below",
+        "A cancelled agent ends, and those below it go on.",
+        "supervisor.asks",
+        '        end_agent(work, cancel.address, "cancelled", cancel.reason)\n',
+        '        stop_one(work, cancel.address, "cancelled")\n',
+    ),
+    Mutant(
+        "cancel-spares-the-agent",
+        "A cancel of one agent ends those below it, and the agent goes on.",
+        "supervisor.asks",
+        '        end_agent(work, cancel.address, "cancelled", cancel.reason)\n',
+        "        stop_below(work, cancel.address)\n",
+    ),
+    Mutant(
+        "cancel-of-the-first-levels",
+        "An agent below a sub-agent is not cancelled.",
+        "supervisor.asks",
+        "    elif names_agent(cancel.address):\n",
+        '    elif names_agent(cancel.address) and cancel.address.count(".") < 2:\n',
+    ),
+)

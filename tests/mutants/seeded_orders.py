@@ -21,8 +21,8 @@ CROSSING: Final = (
         "close-waits-for-no-ask",
         "A close that comes during an ask closes the session before the outcome.",
         "supervisor.asks",
-        '        on_cancel(work, "the session was closed")\n    else:\n        _close(work)\n',
-        '        on_cancel(work, "the session was closed")\n    _close(work)\n',
+        '        cancel_ask(work, "the session was closed")\n    else:\n        _close(work)\n',
+        '        cancel_ask(work, "the session was closed")\n    _close(work)\n',
     ),
     Mutant(
         "last-agent-need-not-drain",

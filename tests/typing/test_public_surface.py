@@ -170,7 +170,7 @@ def test_a_name_that_is_not_public_is_an_error_for_type_checkers_too() -> None:
 
 def test_a_session_shows_the_members_that_its_users_need_and_no_other() -> None:
     shown = {name for name in dir(Session) if not name.startswith("_")}
-    asks = {"ask", "submit", "cancel", "outcome", "activity", "id", "tell"}
+    asks = {"ask", "submit", "cancel", "cancel_agent", "outcome", "activity", "id", "tell"}
     looks = {"events", "stream", "text", "progress", "state", "seq"}
     rights = {"approvals", "approve", "deny", "open_approvals", "permissions", "revoke", "set_tools"}
     assert shown == asks | looks | rights | {"close", "detach"}

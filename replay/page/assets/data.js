@@ -143,6 +143,12 @@ export class Session {
     return isAgent(sender) ? sender : "";
   }
 
+  /** Return the last event that an agent received or sent; 0 for none. */
+  lastOf(address) {
+    const number = this.names.indexOf(address);
+    return number < 0 ? 0 : Math.max(this.recipients.lastIndexOf(number), this.senders.lastIndexOf(number));
+  }
+
   has(seq) {
     return Number.isInteger(seq) && seq >= 1 && seq <= this.count;
   }

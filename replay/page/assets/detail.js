@@ -1,5 +1,6 @@
 // The chosen event: its message, its agent's request and state, why it happened, and a note on it.
 
+import { server } from "./acts.js";
 import { differencesOf } from "./beside.js";
 import { curlOf, pythonOf, sendable } from "./copies.js";
 import { isAgent } from "./data.js";
@@ -87,7 +88,7 @@ export class DetailView {
   }
 
   headOf(seq) {
-    const { session } = this;
+    const { app, session } = this;
     const at = session.times[seq];
     const effects = session.effects.get(seq) ?? [];
     return [
@@ -101,7 +102,8 @@ export class DetailView {
         effects.length > 0 && make("span", {}, "led to ", effects.slice(0, 6).map((one) => [this.link(one), " "]),
           effects.length > 6 ? `and ${effects.length - 6} more` : "")),
       make("div", { class: "facts" }, make("span", {}, "link ", copyButton(`${session.summary.session}#${seq}`, "Copy the link to this event")),
-        make("span", {}, "fork ", copyButton(forkOf(session, seq), "Copy the command that forks here"))),
+        make("span", {}, "fork ", copyButton(forkOf(session, seq), "Copy the command that forks here")),
+        server.mayAct && make("button", { class: "copy", title: "Change the result, the reply, the prompt, the instructions or a limit, and go on in a fork (i)", onclick: () => app.fork(seq) }, "change this and go on")),
     ];
   }
 

@@ -13,6 +13,7 @@ const KEYS = [
   ["/", "search; kind:ToolReturned agent:host.1 narrow it"], ["Esc", "end the search"], ["v", "story, events, or two sessions"], ["o", "this agent only"], ["← → z", "fold, unfold an agent; all agents"],
   ["e r s w x", "message, request, state, why, JSON"], ["+ - 0", "zoom the lanes; ctrl and wheel, drag"], ["m", "write a note"], ["h", "the summary"], ["a t ?", "agents, theme, keys"],
 ];
+const ACT_KEYS = [["q", "the first call that waits for you"], ["i", "change this and go on, in a fork"], ["l", "send a message to an agent"], ["C", "cancel the ask or an agent"], ["V", "the variants of this session"]];
 const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next and previous difference"], ["b", "both messages"]];
 
 /** Fill the line at the top with the figures of a session. */
@@ -123,14 +124,18 @@ export function toggleAgents() {
   document.body.classList.toggle(innerWidth < 1000 ? "with-agents" : "without-agents");
 }
 
-export function showKeys(beside) {
-  openDialog("Keys", make("dl", {}, [...KEYS, ...(beside ? BESIDE_KEYS : [])].flatMap(([keys, says]) => [make("dt", {}, keys), make("dd", {}, says)])));
+export function showKeys(beside, mayAct = false) {
+  openDialog("Keys", make("dl", {}, [...KEYS, ...(beside ? BESIDE_KEYS : []), ...(mayAct ? ACT_KEYS : [])].flatMap(([keys, says]) => [make("dt", {}, keys), make("dd", {}, says)])));
 }
 
-function openDialog(title, ...children) {
+/** Show a dialog. It stays open, with other parts, if it is. */
+export function openDialog(title, ...children) {
   const dialog = byId("dialog");
-  dialog.replaceChildren(make("h2", {}, title), make("div", {}, children), make("form", { method: "dialog" }, make("button", {}, "Close")));
-  if (!dialog.open) dialog.showModal();
+  dialog.replaceChildren(make("h2", { id: "dialog-title" }, title), make("div", {}, children), make("form", { method: "dialog" }, make("button", {}, "Close")));
+  if (dialog.open) return;
+  // What was typed there goes with it, and keys are for the page again.
+  dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren(), { once: true });
+  dialog.showModal();
 }
 
 /** Let a splitter set the size of a part of the page. */

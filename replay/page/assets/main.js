@@ -1,5 +1,6 @@
 // The page: the chosen event, agent and rows, and the keys and links that change them.
 
+import { server } from "./acts.js";
 import { Beside } from "./beside.js";
 import { curlOf, pythonOf, sendable } from "./copies.js";
 import { loadSession } from "./data.js";
@@ -10,16 +11,19 @@ import { DifferencesView } from "./differences.js";
 import { editIn } from "./edits.js";
 import { byId, fresh, make, makeSwitch, pressSwitch } from "./elements.js";
 import { follow } from "./follow.js";
+import { openFork } from "./forking.js";
 import { offerValue } from "./json.js";
 import { drag, fillCompared, fillFindings, fillTop, showKeys, showNotes, toggleAgents } from "./frame.js";
 import { LanesView } from "./lanes.js";
 import { ListView, usedBy } from "./list.js";
 import { Notes } from "./notes.js";
 import { PairsView } from "./pairs.js";
+import { Questions, openCancel, openTell } from "./questions.js";
 import { search } from "./search.js";
 import { States } from "./states.js";
 import { SummaryView } from "./summary.js";
 import { TreeView } from "./tree.js";
+import { openVariants } from "./variants.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { forkOf, isFailure, summaryOf } from "./words.js";
 
@@ -35,13 +39,37 @@ class App {
     document.body.classList.toggle("without-agents", Boolean(beside) && innerWidth >= 1000); // two sessions need the room
     this.modes = beside ? [PAIRS_MODE, ...MODES, TALK_MODE] : [...MODES, TALK_MODE];
     this.use(beside?.right.summary.is_right ? beside.right : session);
-    if (beside) this.pairs = new PairsView(byId("pairs"), beside, this);
-    if (beside) this.differences = new DifferencesView(byId("differences"), beside, this);
+    this.compare();
     this.fillFrame();
     this.listen();
     this.list.fill();
     this.showModes();
     this.followLink();
+  }
+
+  /** Fill the views of both sessions. */
+  compare() {
+    const { beside } = this;
+    if (!beside) return;
+    const [tops, current] = [["pairs", "differences"].map((id) => byId(id).scrollTop), this.pairs?.current ?? -1];
+    this.pairs = new PairsView(fresh("pairs"), beside, this);
+    this.pairs.current = current;
+    this.differences = new DifferencesView(fresh("differences"), beside, this);
+    ["pairs", "differences"].forEach((id, place) => {
+      byId(id).scrollTop = tops[place];
+    });
+    this.pairs.list.refresh();
+  }
+
+  /** Compare both sessions again: the fork has more events, or another comparison. */
+  compareAgain() {
+    const { beside, session } = this;
+    if (!beside || beside.right.summary.beside === this.compared) return;
+    this.compared = beside.right.summary.beside;
+    this.beside = new Beside(beside.left, beside.right);
+    this.compare();
+    fillCompared(this.beside);
+    pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
   }
 
   /** Show a session in all views. */
@@ -58,6 +86,7 @@ class App {
     fillFindings(session);
     pressSwitch(byId("axis"), this.lanes.axis);
     if (this.beside) pressSwitch(byId("side"), this.beside.isLeft(session) ? "left" : "right");
+    this.showActs();
   }
 
   // --- what is chosen ------------------------------------------------------------
@@ -213,13 +242,21 @@ class App {
 
   /** Draw the conversation of the chosen agent. */
   drawReading() {
-    const key = `${this.agent} ${this.session.count} ${this.isOnlyNew && this.seq}`;
+    const { session } = this;
+    const key = `${this.agent} ${session.lastOf(this.agent)} ${this.isOnlyNew && this.seq}`;
     const page = byId("reading");
-    if (page.dataset.key === key && page.session === this.session) return;
-    Object.assign(page, { session: this.session });
+    if (page.dataset.key === key && page.session === session) return;
+    // Of a conversation that has grown, the place that is read stays, and what was unfolded.
+    const isGrown = page.session === session && page.agent === this.agent && page.childElementCount > 0;
+    const unfolded = isGrown ? [...page.querySelectorAll("details")].map((one) => one.open) : [];
+    const top = isGrown ? page.scrollTop : 0;
+    Object.assign(page, { session, agent: this.agent });
     page.dataset.key = key;
     page.replaceChildren(...this.talk());
-    page.scrollTop = 0;
+    [...page.querySelectorAll("details")].forEach((one, place) => {
+      if (unfolded[place]) one.open = true;
+    });
+    page.scrollTop = top;
   }
 
   leaveReading() {
@@ -247,7 +284,9 @@ class App {
 
   /** Show a session that has more events now. The chosen event stays, unless it was the last one. */
   grow(before) {
-    const isLast = this.seq === before;
+    const isLast = this.seq === before && this.session.count > before;
+    if (this.beside && this.session !== this.beside.right) return this.compareAgain();
+    this.compareAgain();
     this.states.grow();
     this.tree.grow();
     this.lanes.grow();
@@ -257,8 +296,16 @@ class App {
     this.foundSet = this.found && new Set(this.found);
     this.list.fill({ isStill: true });
     this.showModes();
-    if (this.isSummary) this.summary.refresh();
+    if (this.isSummary) this.summary.grow();
     else if (isLast || !before) this.select(this.session.count);
+    this.showActs();
+    return undefined;
+  }
+
+  /** Show the acts that the session allows now. */
+  showActs() {
+    const isOver = this.session.summary.status !== "unfinished";
+    for (const id of ["tell-button", "cancel-button"]) byId(id).disabled = isOver;
   }
 
   // --- the frame -----------------------------------------------------------------
@@ -320,7 +367,7 @@ class App {
     byId("agents-button").addEventListener("click", () => toggleAgents());
     byId("summary-button").addEventListener("click", () => (this.isSummary ? this.select(this.seq) : this.showSummary()));
     byId("theme-button").addEventListener("click", () => this.toggleTheme());
-    byId("help-button").addEventListener("click", () => showKeys(this.beside));
+    byId("help-button").addEventListener("click", () => showKeys(this.beside, server.mayAct));
     byId("notes-button").addEventListener("click", () => showNotes(this));
     drag(byId("split-left"), "--left", (event) => event.clientX);
     drag(byId("split-right"), "--right", (event) => innerWidth - event.clientX);
@@ -358,9 +405,27 @@ class App {
       v: () => this.setMode(names[(names.indexOf(this.mode) + 1) % names.length]), o: () => this.setOnlyAgent(!this.isOnlyAgent),
       e: () => detail.show("message"), r: () => detail.show("request"), s: () => detail.show("state"), w: () => detail.show("why"), x: () => detail.show("json"),
       "+": () => lanes.zoom(0.5), "-": () => lanes.zoom(2), 0: () => lanes.zoomAll(), m: () => detail.note.focus(),
-      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside), h: () => this.showSummary(),
+      "/": () => byId("search").select(), a: toggleAgents, t: () => this.toggleTheme(), "?": () => showKeys(this.beside, server.mayAct), h: () => this.showSummary(),
+      ...(server.mayAct && { q: () => this.questions.first(), i: () => this.fork(this.seq), l: () => openTell(this), C: () => openCancel(this), V: () => openVariants(this) }),
       ...(this.beside && { y: () => this.turn(), u: () => difference(1), U: () => difference(-1), b: () => detail.show("beside") }),
     };
+  }
+
+  /** Let the person change something at an event, and go on from there in a fork. */
+  fork(seq) {
+    return openFork(this, seq);
+  }
+
+  /** Let the person act: the server of this page carries acts out. */
+  allowActs() {
+    this.questions = new Questions(this);
+    byId("acts").hidden = false;
+    byId("tell-button").addEventListener("click", () => openTell(this));
+    byId("cancel-button").addEventListener("click", () => openCancel(this));
+    byId("variants-button").addEventListener("click", () => openVariants(this));
+    this.showActs();
+    this.detail.refresh();
+    this.questions.watch();
   }
 
   /** Do something if the story is shown. */
@@ -385,13 +450,13 @@ class App {
 
 /** Keep the page of a session that is being written up to date. */
 function live(app) {
-  const { session } = app;
+  const session = app.beside?.right ?? app.session;
   let before = session.count;
-  byId("live").hidden = false;
   follow(session, () => {
     app.grow(before);
     before = session.count;
   }, (word, more = "") => {
+    byId("live").hidden = false;
     byId("live").textContent = word;
     byId("live").title = more;
     byId("live").className = `badge ${word === "live" ? "ok" : word === "closed" ? "" : "failed"}`;
@@ -406,7 +471,9 @@ async function start() {
     const app = new App(session, other && new Beside(session, other));
     globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn, sendable, curlOf, pythonOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
-    if (session.summary.is_followed) live(app);
+    if (server.has_list) Object.assign(byId("all-sessions"), { hidden: false, href: "./" });
+    if (server.mayAct) app.allowActs();
+    if ((other ?? session).summary.is_followed) live(app);
   } catch (error) {
     document.body.dataset.failed = "yes";
     byId("figures").textContent = `This page cannot be read: ${error.message}. It needs a browser of 2023 or later.`;

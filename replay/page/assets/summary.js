@@ -28,6 +28,13 @@ export class SummaryView {
       ...findingBlocks(session)));
   }
 
+  /** Draw the summary again, unless a person is using it: a selected text and a focused button stay. */
+  grow() {
+    const { container } = this;
+    const isUsed = (container.contains(document.activeElement) && document.activeElement !== container) || !getSelection().isCollapsed;
+    if (!isUsed || this.session.summary.is_over) this.refresh();
+  }
+
   /** Return the figures, counted again only if there are more events. */
   figures(asks) {
     if (this.counted !== this.session.count) Object.assign(this, { counted: this.session.count, found: figuresOf(this.session, asks) });

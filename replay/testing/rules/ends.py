@@ -22,6 +22,7 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     ReportJudged,
+    Stop,
     Stopped,
 )
 from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
@@ -266,7 +267,7 @@ class Cancelled(Invariant):
         ends = {end.request_id: (output.seq, end.kind) for output, end in of_kind(outputs, AskEnded)}
         if isinstance(body, Ask) and body.request_id not in ends:
             self._running = body.request_id, event.seq
-        elif isinstance(body, (Cancel, Close)) and self._running and self._is_open(event.seq):
+        elif _cancels_ask(body) and self._running and self._is_open(event.seq):
             self._cancelled.add(self._running[0])
         for name, (seq, kind) in ends.items():
             if self._running and name == self._running[0]:
@@ -283,3 +284,35 @@ class Cancelled(Invariant):
         if life is None or running is None or life.call != (CLIENT, running[1], 0):
             return True
         return not life.ended_by or life.ended_by == seq
+
+
+def _cancels_ask(body: AnyMessage) -> bool:
+    return isinstance(body, Close) or (isinstance(body, Cancel) and body.address in ("", HOST))
+
+
+class CancelledAgents(Invariant):
+    """Cancels of one agent."""
+
+    name = "cancelled-agents"
+    rule = "A cancel of a running agent stops it and all agents below it at once, and no other agent."
+
+    def handled_Cancel(self, event: Event, body: Cancel, outputs: Sequence[Event]) -> None:
+        """Compare the agents that were stopped with those that ran."""
+        who = body.address
+        if _cancels_ask(body):
+            return
+        stopped = {stop.recipient for stop, _ in of_kind(outputs, Stop)}
+        if others := [one for one in stopped if not _is_below(one, who)]:
+            self.broken(event.seq, f"{', '.join(sorted(others))} is stopped by a cancel of {who}")
+        for one, life in self.facts.lives.items():
+            is_running = not life.is_over and (not life.ended_by or life.ended_by >= event.seq)
+            if _is_below(one, who) and self._runs(who, event.seq) and is_running and one not in stopped:
+                self.broken(event.seq, f"{one} goes on after a cancel of {who}")
+
+    def _runs(self, who: str, seq: int) -> bool:
+        life = self.facts.lives.get(who)
+        return life is not None and not life.is_over and (not life.ended_by or life.ended_by >= seq)
+
+
+def _is_below(address: str, who: str) -> bool:
+    return address == who or address.startswith(f"{who}.")

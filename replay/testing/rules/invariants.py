@@ -84,6 +84,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.AnswerInTime,
     ends.Closed,
     ends.Cancelled,
+    ends.CancelledAgents,
     stops.Started,
     model_choice.Places,
     books.Reserved,

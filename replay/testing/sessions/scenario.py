@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
-from callboard.actors.protocol.client_messages import RULES, Ask, Resumed, SessionOpened, Tell
+from callboard.actors.protocol.client_messages import RULES, Ask, Cancel, Resumed, SessionOpened, Tell
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
@@ -252,7 +252,7 @@ class Scenario:
     scopes: Sequence[str] = ()  # the budgets above the session
     refuses: Callable[[RequestBudget], bool] = never  # the calls for which these have no room
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
-    tells: Sequence[Tell] = ()  # the client's words for agents, each at any time
+    tells: Sequence[Tell | Cancel] = ()  # the client's words for agents and cancels of them, each at any time
     tells_after: Mapping[str, str] = field(default_factory=dict)  # by id, the `moment_name` they come with
     is_uncontended: bool = False  # whether every schedule without faults leads to the same outcomes
     permissions: Layers = ()  # of the session

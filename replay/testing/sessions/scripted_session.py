@@ -11,7 +11,15 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.state import prefix_of
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
-from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, SessionClosed, ToolsChanged
+from callboard.actors.protocol.client_messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Close,
+    SessionClosed,
+    Tell,
+    ToolsChanged,
+)
 from callboard.actors.protocol.events import Event, Post, is_closed_after
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
@@ -73,7 +81,7 @@ class ScriptedSession(Board):
         self.is_detaching = False  # it ends politely
         self.is_closed = False
         self._told = 0
-        self._tells = {f"{TELLS}{one.request_id}": one for one in scenario.tells}
+        self._tells = {f"{TELLS}{_name_of(one)}": one for one in scenario.tells}
         self._held: dict[str, str] = {}
         self._list = _list_of(scenario)
         self._to_say = self._list[::-1]
@@ -169,7 +177,7 @@ class ScriptedSession(Board):
         moments = set(map(moment_name, self.log)) if self.scenario.tells_after else set()
         self._held = {}
         for strand, body in self._tells.items():
-            after = self.scenario.tells_after.get(body.request_id, "")
+            after = self.scenario.tells_after.get(_name_of(body), "")
             if id(body) in said:
                 continue
             if after and after not in moments:
@@ -178,7 +186,9 @@ class ScriptedSession(Board):
                 self._offer_tell(strand)
 
     def _offer_tell(self, strand: str) -> None:
-        self.offer(strand, strand, "client", f"the client tells {self._tells[strand].address}")
+        body = self._tells[strand]
+        does = "tells" if isinstance(body, Tell) else "cancels"
+        self.offer(strand, strand, "client", f"the client {does} {body.address}")
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Post as `Board.post`, and at once the words that waited for one of these events."""
@@ -270,6 +280,10 @@ class ScriptedSession(Board):
         self._offer_change()
         self._offer_client()
         self._offer_tells()
+
+
+def _name_of(body: Tell | Cancel) -> str:
+    return body.request_id if isinstance(body, Tell) else f"to end {body.address}"
 
 
 def _list_of(scenario: Scenario) -> list[AnyMessage]:

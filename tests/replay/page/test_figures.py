@@ -1,5 +1,6 @@
 """The figures of a page of thousands of events: size, time to be ready, a step, a search, elements."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from statistics import median
 import pytest
 
 from callboard.replay.recording import Recording
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.browser import Browser, browser, needs_browser
+from tests.cli.test_page_server import served, until
 from tests.effort import timed
 from tests.pages import ROOT
 from tests.replay.page.kit import write_page
@@ -28,13 +32,18 @@ _TIMED = """(act => Math.min(...[1, 2, 3].map(() => {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("long")
-    record = [sys.executable, str(ROOT / "benchmarks" / "reading.py"), str(folder / "long.db")]
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "long.db"
+    record = [sys.executable, str(ROOT / "benchmarks" / "reading.py"), str(path)]
     subprocess.run([*record, "--events", "5000", "--record"], check=True, stdout=subprocess.DEVNULL)
-    with Recording.open(folder / "long.db") as recording:
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(long_log: Path) -> Path:
+    with Recording.open(long_log) as recording:
         assert len(recording.events) == EVENTS
-        return write_page(recording, folder)
+        return write_page(recording, long_log.parent)
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +102,44 @@ def test_scrolling_a_long_list_makes_no_more_elements(page: Path, tab: Browser) 
     assert tab.run("callboard.list.seqs.length") == EVENTS
     assert 200 < most <= 3_000
     assert str(EVENTS - 1) in tab.run("document.getElementById('list').textContent")
+
+
+@needs_browser
+@timed
+def test_a_page_that_grows_by_a_thousand_events_a_second_keeps_its_rows_and_its_time(
+    long_log: Path, tab: Browser, tmp_path: Path
+) -> None:
+    with Recording.open(long_log) as recording:
+        events = list(recording.events)
+
+    async def write() -> None:
+        log = SQLiteLog(tmp_path / "live.db")
+        await log.open()
+        await log.create("live", events[0].at, "")
+        await log.append([Append("live", 0, 1, events[:500])])
+        with served(tmp_path / "live.db") as (_, address):
+            await asyncio.to_thread(watch, address)
+            for at in range(500, EVENTS, 100):
+                await asyncio.gather(
+                    log.append([Append("live", at, 1, events[at : at + 100])]), asyncio.sleep(0.1)
+                )
+            await asyncio.to_thread(until, tab, "callboard.session.count", EVENTS)
+        await log.close()
+
+    def watch(address: str) -> None:
+        tab.visit(address)
+        tab.call("Performance.enable", timeDomain="threadTicks")
+        tab.run("callboard.setMode('story'); callboard.select(300); globalThis.gone = 0")
+        tab.run(
+            "new MutationObserver((all) => all.forEach(({ removedNodes }) => {"
+            "gone += [...removedNodes].some((one) => one.classList?.contains('row')) })"
+            ").observe(document.getElementById('list'), { childList: true, subtree: true }); 0"
+        )
+        used.append(main_thread_s(tab))
+
+    used: list[float] = []
+    asyncio.run(write())
+    looks = tab.run("performance.getEntriesByType('resource').length")
+    assert looks > 10
+    assert (main_thread_s(tab) - used[0]) / looks <= 0.05
+    assert tab.run("[gone, callboard.seq]") == [0, 300]  # the rows and the chosen event stay

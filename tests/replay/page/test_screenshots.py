@@ -43,4 +43,4 @@ def test_every_view_is_drawn_in_light_and_in_dark(tab: Browser, tmp_path: Path, 
         pictures.append((tmp_path / "picture.png").read_bytes())
     assert [size_of(picture) for picture in pictures] == [SIZE] * 2
     assert pictures[0] != pictures[1]
-    assert tab.run("document.getElementById('session').textContent") != ""
+    assert len(tab.run("document.body.textContent")) > 500

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
 from callboard.actors.protocol.client_messages import Tell, TellEnded
 from callboard.actors.protocol.errors import (
     CallboardError,
@@ -17,6 +17,8 @@ from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnR
 from callboard.actors.protocol.request import ModelRequest
 from callboard.errors import SessionEnded
 from callboard.replay.recording import Recording
+from callboard.runtime.control.server import carry_out
+from callboard.runtime.control.wire import CancelAsk
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
@@ -261,3 +263,47 @@ def test_words_of_an_earlier_process_keep_their_turn_and_those_without_an_end_ge
 
     asyncio.run(main())
     assert "other" not in "".join(model.read)
+
+
+class Digging:
+    """A host whose sub-agent works in a tool that hangs until it is ended."""
+
+    def __init__(self) -> None:
+        self.at_work = asyncio.Event()
+
+        @tool(effect="read")
+        async def dig() -> str:
+            """Dig."""
+            self.at_work.set()
+            await asyncio.Event().wait()
+            return ""
+
+        def policy(request: ModelRequest) -> Step:
+            if request.address != "host":
+                return call("dig")
+            last = str(request.conversation[-1]["content"])
+            return call("task", agent="digger", prompt="Dig.") if request.turn == 1 else say(last)
+
+        digger = Agent("digger", description="Digs.", instructions="Dig.", tools=[dig])
+        self.host = Agent("host", agents=[digger], model=ScriptedModel(policy))
+
+
+def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
+    async def scene() -> None:
+        slow = Digging()
+        async with Runtime(":memory:") as runtime:
+            session = await runtime.open(slow.host, session_id="one")
+            asking = asyncio.create_task(session.ask("Go."))
+            await slow.at_work.wait()
+            assert not await session.cancel_agent("host.2")
+            assert await session.cancel_agent("host.1", "it went astray")
+            outcome = await asking
+            assert outcome.kind == "answered"
+            assert "cancelled" in outcome.text
+            assert "it went astray" in outcome.text
+            assert not await session.cancel_agent("host.1")
+            assert await carry_out(runtime, CancelAsk("one", address="host.1")) == ""
+            with pytest.raises(MisuseError, match="one agent at a time"):
+                await session.cancel_agent(None)  # type: ignore[arg-type]  # a wrong value
+
+    asyncio.run(scene())

@@ -1,0 +1,107 @@
+"""The stated cost of a fork, against the forks that are then made."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from callboard import Agent, Limits, ModelRequest, Runtime, ScriptedModel, call, calls, say, tool
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.profiles import Prices
+from callboard.replay.fork_cost import ForkCost, fork_cost
+from callboard.replay.lineage import billing
+from callboard.runtime.models.scripted import Step
+
+TOKENS = 500_000
+
+
+@tool(effect="read")
+def measure(place: int) -> str:
+    """Measure a place."""
+    return f"{place * 10} degrees"
+
+
+def policy(request: ModelRequest) -> Step:
+    told = str(request.conversation)
+    if request.address == "host" and request.turn == 1:
+        return calls(*(call("task", agent="child", prompt=f"Place {at}.") for at in (1, 2, 3)))
+    if request.address != "host" and request.turn == 1:
+        return call("measure", place=int(request.address.rpartition(".")[2]))
+    return say("hot" if "99" in told or "hot" in told else "mild")
+
+
+CHILD = Agent("child", description="Measures.", instructions="Measure.", tools=[measure])
+HOST = Agent("host", agents=[CHILD])
+
+
+async def recorded(runtime: Runtime) -> list[Event]:
+    async with runtime.open(HOST, session_id="one") as session:
+        await session.ask("How warm?")
+    return [event async for event in session.events()]
+
+
+async def forked(runtime: Runtime, seq: int) -> list[Event]:
+    session = await runtime.fork("one", HOST, changes={seq: "99"}, limits=Limits(tokens=TOKENS))
+    await session.outcome
+    await session.close()
+    return [event async for event in session.events()]
+
+
+def test_a_fork_asks_again_what_was_stated_and_pays_at_most_what_was_stated(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with Runtime(tmp_path / "a.db", model=ScriptedModel(policy, prices=Prices(2, 8))) as runtime:
+            events = await recorded(runtime)
+            for kind in ("ToolReturned", "ModelReplied"):
+                seq = max(one.seq for one in events if one.kind == kind and one.recipient == "host.2")
+                cost = fork_cost(events, seq - 1, [seq], [], TOKENS)
+                paid = billing(await forked(runtime, seq))
+                assert (cost.calls, cost.base) == (paid.called, seq - 1)
+                assert set(cost.agents) == {"host.2", "host"}
+                assert cost.tokens_max is not None
+                assert cost.micro_usd_max is not None
+                assert paid.billed.tokens <= cost.tokens_max < TOKENS
+                assert paid.billed.micro_usd <= cost.micro_usd_max
+
+    asyncio.run(scene())
+
+
+def cost_of(prices: Prices | None, tokens: int | None, cost_usd: float | None) -> ForkCost:
+    """Return the cost of a fork at the first reply of a child."""
+    found: list[ForkCost] = []
+
+    async def scene() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(policy, prices=prices)) as runtime:
+            events = await recorded(runtime)
+            seq = next(one.seq for one in events if isinstance(one.body, ModelReplied))
+            found.append(fork_cost(events, seq, [], ["child"], tokens, cost_usd))
+
+    asyncio.run(scene())
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("prices", "tokens", "cost_usd", "is_known"),
+    [
+        (None, 10_000, None, False),
+        (None, None, None, False),
+        (Prices(2, 8), None, None, False),
+        (Prices(2, 8), 10_000, None, True),
+        (Prices(2, 8), None, 0.5, True),
+        (Prices(2, 8), 10**9, 0.5, True),
+    ],
+)
+def test_the_most_that_a_fork_costs_is_a_bound_or_unknown(
+    prices: Prices | None, tokens: int | None, cost_usd: float | None, is_known: bool
+) -> None:
+    cost = cost_of(prices, tokens, cost_usd)
+    assert (cost.micro_usd_max is not None) == is_known
+    assert cost.tokens_max == (None if tokens is None else tokens - cost.used.tokens)
+    if cost_usd is not None:
+        assert cost.micro_usd_max == 500_000 - cost.used.micro_usd
+    assert cost.calls == 7  # two of each child, and the answer of the host
+
+
+def test_a_limit_that_is_used_up_leaves_nothing() -> None:
+    cost = cost_of(Prices(2, 8), 1, 0.0)
+    assert (cost.tokens_max, cost.micro_usd_max) == (0, 0)
