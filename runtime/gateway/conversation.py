@@ -20,8 +20,10 @@ from typing import Any, Final
 
 from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.errors import CallboardError, TellRefused
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import TABLE, Limits
+from callboard.actors.protocol.messages import Told
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
@@ -29,13 +31,14 @@ from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.agent import Agent
 from callboard.runtime.gateway.dialects import Answered, Asked, conversation_of, reply_of
 from callboard.runtime.imports.conversations import name_of
-from callboard.runtime.imports.pieces import text_in
+from callboard.runtime.imports.pieces import text_in, without_reasoning
 from callboard.runtime.imports.traffic import Block
 from callboard.runtime.models.anthropic.answer import encoded
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import Tool
 
@@ -62,6 +65,10 @@ class Failed(Exception):
     """A request that the service did not answer. The program was told how."""
 
 
+class OutOfStep(Exception):
+    """A question of the program while the agent waits for an answer that the program does not ask for."""
+
+
 class ToolFailed(Exception):
     """A result that the program marks as an error."""
 
@@ -86,6 +93,7 @@ class Conversation:
         self._body = b""
         self._sent: list[Block] = []
         self._is_limited = is_limited
+        self._dialect = first.dialect
         self._spec = ModelSpec(first.model or "unknown", first.max_tokens or 8_192, prices=prices)
         self._tool_names = set(first.tools)
         self.agent = Agent(
@@ -150,9 +158,11 @@ class Conversation:
     def _differences(self, request: ModelRequest) -> list[str]:
         """Return the first message that the log derives otherwise than the program sent it."""
         derived = conversation_of("messages", decoded(request.messages))
+        if self._dialect != "messages":  # the others have no place for reasoning in what is compared
+            derived = [without_reasoning(one) for one in derived]
         for place, (ours, theirs) in enumerate(zip(derived, self._sent, strict=False)):
             if ours != theirs:
-                return [f"messages[{place}] was {encoded(theirs).decode()}"]
+                return [f"messages[{place}] was {bytes(encoded(theirs)).decode()}"]
         if len(derived) != len(self._sent):
             return [f"{len(self._sent)} messages were sent, and the log has {len(derived)}"]
         return []
@@ -178,6 +188,8 @@ class Conversation:
         """Return True if a request continues this conversation."""
         if self.is_busy or self.is_over or not set(request.tools) <= self._tool_names:
             return False
+        if self._is_limited and request.max_tokens > self._spec.max_tokens:  # more than would be reserved
+            return False
         if self._failures:
             return self.is_again(request)
         if request.before:
@@ -190,7 +202,7 @@ class Conversation:
         return bool(self._failures) and request.messages == self._sent
 
     async def handle(self, request: Asked, upstream: Upstream) -> Answered:
-        """Answer a request with what the service says. Raises Refused, Failed."""
+        """Answer a request with what the service says. Raises Refused, Failed, OutOfStep."""
         self.is_busy = True
         try:
             return await self._handle(request, upstream)
@@ -226,8 +238,7 @@ class Conversation:
         results = [block for block in blocks if block.get("type") == "tool_result"]
         words = [block for block in blocks if block.get("type") != "tool_result"]
         if results and words:
-            self._tell(text_in(words))
-            await asyncio.sleep(0)
+            await self._tell(text_in(words))
         for block in results:
             future = self._result_of(block["tool_use_id"])
             if not future.done():
@@ -237,17 +248,34 @@ class Conversation:
 
     async def _ask(self, blocks: list[Block]) -> None:
         if self._asking is not None:
-            await asyncio.wait({self._asking})
+            await asyncio.wait({self._asking}, timeout=_ENDING_S)
+            if not self._asking.done():
+                self.is_over = True
+                raise OutOfStep
         assert self.session is not None
         is_text = len(blocks) == 1 and blocks[0].get("type") == "text"
         prompt = blocks[0]["text"] if is_text else blocks
         self._asking = asyncio.ensure_future(self.session.ask(prompt))
 
-    def _tell(self, text: str) -> None:
+    async def _tell(self, text: str) -> None:
+        """Tell the agent something. Return once it has the words: it reads them beside the results."""
         assert self.session is not None
-        task = asyncio.ensure_future(self.session.tell("host", text[:16_000]))
+        observers, has_them = self.session._board.observers, asyncio.Event()
+
+        def note(event: Event) -> None:
+            if isinstance(event.body, Told):
+                has_them.set()
+
+        observers.append(note)
+        waiting = asyncio.ensure_future(has_them.wait())
+        task = asyncio.ensure_future(self.session.tell("host", text[:TELL_CHARS_MAX]))
         self._tells.add(task)
         task.add_done_callback(self._told)
+        try:
+            await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            observers.remove(note)
 
     def _told(self, task: "asyncio.Task[int]") -> None:
         self._tells.discard(task)

@@ -19,6 +19,7 @@ from callboard.runtime.histories.content import Repairs, blocks_in
 from callboard.runtime.histories.history import Joiner
 from callboard.runtime.histories.shapes import Reader
 from callboard.runtime.imports.items import tools_in, usage_in
+from callboard.runtime.imports.pieces import reasoning_in
 from callboard.runtime.imports.traffic import Block
 from callboard.runtime.models.anthropic.answer import answer_of, encoded
 from callboard.runtime.models.failures import UNREPORTED, CallFailed, garbage_answer
@@ -119,7 +120,8 @@ def answered(dialect: Dialect, value: object) -> Answered:
         content = msgspec.json.decode(bytes(found.content))
         return Answered(found, [{"role": "assistant", "content": content}], _text(value.get("id")))
     items = _output(dialect, value)
-    blocks = reply_of(dialect, items)["content"]
+    thoughts = [block for item in items if isinstance(item, dict) for block in reasoning_in(item)]
+    blocks = [*thoughts, *reply_of(dialect, items)["content"]]
     usage = usage_in(value.get("usage")) or UNREPORTED
     return Answered(
         ModelAnswer(encoded(blocks), _reason(dialect, value), usage, model=_text(value.get("model"))),

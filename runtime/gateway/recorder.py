@@ -15,7 +15,7 @@ from callboard.actors.protocol.client_messages import RECORDED
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.profiles import Prices
 from callboard.runtime.clock import new_session_id
-from callboard.runtime.gateway.conversation import OPEN_ENDED, Conversation, Refused
+from callboard.runtime.gateway.conversation import OPEN_ENDED, Conversation, OutOfStep, Refused
 from callboard.runtime.gateway.dialects import Answered, Asked
 from callboard.runtime.models.anthropic.model import KNOWN
 from callboard.runtime.runtime import Runtime
@@ -83,7 +83,13 @@ class Recorder:
             conversation.is_busy = True
         self.counts.recorded += 1
         try:
-            return await conversation.handle(request, upstream)
+            try:
+                return await conversation.handle(request, upstream)
+            except OutOfStep:
+                async with self._opening:
+                    conversation = await self._new(request)
+                    conversation.is_busy = True
+                return await conversation.handle(request, upstream)
         except Refused:
             self.counts.refused += 1
             raise

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from callboard.runtime.gateway.dialects import Answered, Dialect, answered
+from callboard.runtime.imports.pieces import REASONING
 from callboard.runtime.models.anthropic.answer import StreamedMessage
 from callboard.runtime.models.failures import broken_stream
 from callboard.runtime.models.layered.chat_calls import Piece, joined, piece_of
@@ -62,6 +63,7 @@ class _Chat:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._thoughts: dict[str, list[str]] = {}
         self._pieces: list[Piece] = []
         self._about: dict[str, Any] = {}
         self._reason = ""
@@ -74,6 +76,9 @@ class _Chat:
             delta = delta if isinstance(delta, dict) else {}
             if isinstance(delta.get("content"), str):
                 self._texts.append(delta["content"])
+            for key in REASONING:
+                if isinstance(delta.get(key), str):
+                    self._thoughts.setdefault(key, []).append(delta[key])
             told = delta.get("tool_calls")
             calls = told if isinstance(told, list) else []
             for place, call in enumerate(calls):
@@ -101,6 +106,7 @@ class _Chat:
             for one in joined(self._pieces)
         ]
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
+        message |= {key: "".join(texts) for key, texts in self._thoughts.items()}
         if calls:
             message["tool_calls"] = calls
         return {**self._about, "choices": [{"index": 0, "message": message, "finish_reason": self._reason}]}

@@ -21,6 +21,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.runtime.histories.content import Repairs, blocks_in
 from callboard.runtime.histories.shapes import Call, Reader, Result
 from callboard.runtime.imports.conversations import Conversation, name_of, tool_of
+from callboard.runtime.imports.pieces import reasoning_in
 from callboard.runtime.imports.traffic import Block, Part, Returned, Said, Words
 from callboard.runtime.models.answer_bodies import usage_in as counts_in
 from callboard.runtime.sanitize import clean_json
@@ -133,6 +134,8 @@ def _parts(items: Iterable[Any], model: str) -> list[Part]:
     for index, item in enumerate(items):
         about = item if isinstance(item, dict) else {}
         joined.begin(about)
+        if thoughts := reasoning_in(about):
+            joined.said().blocks += thoughts
         for one in reader.read(item, index):
             if isinstance(one, Call):
                 joined.call(one)

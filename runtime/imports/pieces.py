@@ -1,11 +1,17 @@
-"""Messages that were written in pieces, and the texts in blocks.
+"""Messages that were written in pieces, and the texts and the reasoning in them.
 
 A streaming program may write a message as a line for each block, or as ever longer copies of it, each under
 the service's name of the message. Counts of usage grow from piece to piece, so the last one is the message's.
 """
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.imports.traffic import Block, Said
+
+REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+"""The keys under which services that speak Chat Completions put reasoning: a text beside the content."""
 
 
 def joined(first: Said, more: Said, *, has_result: bool) -> None:
@@ -53,3 +59,38 @@ def _text(block: Block) -> str:
     if isinstance(block.get("text"), str):
         return str(block["text"])
     return f"[{block.get('type', 'block')}]"
+
+
+def reasoning_in(item: Mapping[str, Any]) -> list[Block]:
+    """Return the reasoning of an answer's item as blocks, without signatures.
+
+    item: of type `reasoning` of the Responses API, or a message of Chat Completions with one of `REASONING`.
+    """
+    if item.get("type") == "reasoning":
+        text = _texts(item.get("content")) or _texts(item.get("summary"))
+    elif item.get("role") == "assistant":
+        told = (item.get(key) for key in REASONING)
+        text = next((one for one in told if isinstance(one, str)), "") or _texts(
+            item.get("reasoning_details")
+        )
+    else:
+        text = ""
+    return [{"type": "thinking", "thinking": text, "signature": ""}] if text else []
+
+
+def without_reasoning(message: Block) -> Block:
+    """Return a message of the Messages API without its blocks of reasoning."""
+    content = message["content"]
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [block for block in content if block.get("type") != "thinking"]}
+
+
+def _texts(parts: object) -> str:
+    """Return the texts in a list of parts as paragraphs."""
+    found = [part.get("text") or part.get("summary") for part in _dicts(parts)]
+    return "\n\n".join(one for one in found if isinstance(one, str) and one)
+
+
+def _dicts(parts: object) -> list[dict[str, Any]]:
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

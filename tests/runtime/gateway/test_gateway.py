@@ -11,6 +11,7 @@ from callboard import Budget
 from callboard.actors.protocol.client_messages import AskEnded, SessionOpened
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.replay import Recording
+from callboard.runtime.gateway import conversation
 from tests.messages_api import (
     MessagesApi,
     Seen,
@@ -160,6 +161,75 @@ def test_a_service_that_breaks_off_or_never_answers_ends_the_ask(tmp_path: Path,
         (session,) = asyncio.run(run(api))
     (end,) = bodies(tmp_path, session, AskEnded)
     assert (end.kind, end.usage.tokens) == ("model_error", 0)
+
+
+def test_a_service_that_stays_silent_leaves_the_session_unfinished_when_the_program_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_ENDING_S", 0.05)
+    answer = json_answer(message(text("Too late.")))
+    silent = answer.__class__(answer.body, headers=answer.headers, delay_s=60)
+
+    async def run(api: MessagesApi) -> list[str]:
+        async with recording(tmp_path, {"anthropic": api.url}) as (url, recorder):
+            client = anthropic.AsyncAnthropic(
+                base_url=f"{url}/anthropic", api_key="k", max_retries=0, timeout=0.2
+            )
+            async with client:
+                with pytest.raises(anthropic.APITimeoutError):
+                    await client.messages.create(messages=[{"role": "user", "content": "Hi."}], **SETTINGS)
+            return recorder.sessions
+
+    with MessagesApi([silent]) as api:
+        (session,) = asyncio.run(run(api))
+    assert bodies(tmp_path, session, AskEnded) == []
+    replies = bodies(tmp_path, session, ModelReplied)
+    assert [one.status for one in replies] in ([], ["detached"])
+
+
+def test_what_a_program_changed_in_its_last_reply_is_noted_beside_the_next(tmp_path: Path) -> None:
+    async def run(api: MessagesApi) -> list[str]:
+        async with recording(tmp_path, {"anthropic": api.url}) as (url, recorder):
+            async with anthropic.AsyncAnthropic(base_url=f"{url}/anthropic", api_key="k") as client:
+                said: Any = [{"role": "user", "content": "2+3?"}]
+                for results in (["5", "and a word"], []):
+                    reply = await client.messages.create(messages=said, **SETTINGS)
+                    said.append({"role": "assistant", "content": [one.model_dump() for one in reply.content]})
+                    words = [{"type": "text", "text": one} for one in results[1:]]
+                    block = {"type": "tool_result", "tool_use_id": "t1", "content": "5"}
+                    said.append({"role": "user", "content": [block, *words]})
+            return recorder.sessions
+
+    with MessagesApi(adds) as api:
+        (session,) = asyncio.run(run(api))
+    first, second = bodies(tmp_path, session, ModelReplied)
+    assert first.differs == ()
+    (told,) = second.differs
+    assert told.startswith("messages[2] was {")
+    assert "and a word" in told
+
+
+def test_a_program_that_asks_where_the_agent_would_go_on_gets_a_session_that_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_ENDING_S", 0.05)
+    paused = json_answer(message(text("Let me see."), stop_reason="pause_turn"))
+
+    async def run(api: MessagesApi) -> list[str]:
+        async with recording(tmp_path, {"anthropic": api.url}) as (url, recorder):
+            async with anthropic.AsyncAnthropic(base_url=f"{url}/anthropic", api_key="k") as client:
+                said: Any = [{"role": "user", "content": "2+3?"}]
+                for words in ("Never mind. 4+4?", ""):
+                    reply = await client.messages.create(messages=said, **SETTINGS)
+                    said.append({"role": "assistant", "content": [one.model_dump() for one in reply.content]})
+                    said.append({"role": "user", "content": words})
+            return recorder.sessions
+
+    with MessagesApi([paused, json_answer(message(text("8.")))]) as api:
+        first, second = asyncio.run(run(api))
+    (opened,) = bodies(tmp_path, second, SessionOpened)
+    assert json.loads(bytes(opened.metadata))["continues"] == first
+    assert bodies(tmp_path, second, AskEnded)[-1].text == "8."
 
 
 def test_a_body_that_is_no_json_is_refused_and_other_requests_pass_uncounted(tmp_path: Path) -> None:

@@ -1,18 +1,25 @@
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
+from callboard import Budget
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
-from tests.openai_api import Call, ProviderApi, Reply
+from tests.openai_api import Call, ProviderApi, Reply, Thought
 from tests.runtime.gateway.kit import recording
 from tests.runtime.imports.transcripts import bodies, sent
 
 FUNCTION: Any = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}
-ANSWERS = [Reply((Call("add", '{"a":2,"b":3}'),)), Reply(("It is 5.",)), Reply(("Still 5.",))]
+THOUGHT = "Two and three."
+ANSWERS = [
+    Reply((Thought(THOUGHT), Call("add", '{"a":2,"b":3}'))),
+    Reply(("It is 5.",)),
+    Reply(("Still 5.",)),
+]
 
 
 async def chat(client: openai.AsyncOpenAI, *, stream: bool) -> None:
@@ -79,6 +86,8 @@ def test_the_apis_of_openai_are_recorded(tmp_path: Path, api: str, stream: bool)
     replies = bodies(tmp_path, session, ModelReplied)
     assert [(one.status, one.differs) for one in replies] == [("ok", ())] * 3
     assert [(one.usage.input_tokens, one.usage.output_tokens) for one in replies] == [(10, 5)] * 3
+    thought, use = json.loads(bytes(replies[0].content))
+    assert (thought["type"], thought["thinking"], use["name"]) == ("thinking", THOUGHT, "add")
     (asked,) = bodies(tmp_path, session, CallTool)
     assert (asked.tool, bytes(asked.arguments)) == ("add", b'{"a":2,"b":3}')
     assert [bytes(one.output) for one in bodies(tmp_path, session, ToolReturned)] == [b'"5"']
@@ -91,3 +100,22 @@ def test_the_apis_of_openai_are_recorded(tmp_path: Path, api: str, stream: bool)
         "user",
     ]
     assert b"sk-secret-key" not in (tmp_path / "log.db").read_bytes()
+
+
+def test_a_request_for_more_tokens_than_are_reserved_begins_a_session_of_its_own(tmp_path: Path) -> None:
+    async def run(api: ProviderApi, budget: Budget | None) -> int:
+        name = "free" if budget is None else "bound"
+        (tmp_path / name).mkdir()
+        async with recording(tmp_path / name, {"openai": api.url}, budget) as (url, recorder):
+            async with openai.AsyncOpenAI(base_url=f"{url}/openai/v1", api_key="k") as client:
+                said: list[Any] = [{"role": "user", "content": "Hi."}]
+                for most in (100, 100, 5_000):
+                    made = await client.chat.completions.create(model="gpt-x", messages=said, max_tokens=most)
+                    reply: Any = made.choices[0].message.model_dump(exclude_none=True)
+                    said += [reply, {"role": "user", "content": "And?"}]
+            return len(recorder.sessions)
+
+    replies = [Reply((f"{number}",), {"input": 9, "output": 2}) for number in range(6)]
+    with ProviderApi(replies) as api:
+        assert asyncio.run(run(api, None)) == 1
+        assert asyncio.run(run(api, Budget(tokens=1_000_000))) == 2

@@ -1,6 +1,8 @@
 import asyncio
 import json
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -84,6 +86,48 @@ def test_a_conversation_of_each_api_is_a_session(tmp_path: Path, value: object) 
     assert (asked.tool, json.loads(bytes(asked.arguments)), asked.id) == ("add", {"a": 2, "b": 3}, "c1")
     assert sent(tmp_path, "talk")[2]["content"][0]["content"] == "5"
     assert imported(tmp_path, file(tmp_path, value)).events == 0
+
+
+THOUGHT_BY_CHAT = [USER, {"role": "assistant", "content": "5.", "reasoning_content": "Two and three."}]
+THOUGHT_BY_RESPONSES = [
+    USER,
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Two and three."}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "5."}]},
+]
+
+
+@pytest.mark.parametrize("items", [THOUGHT_BY_CHAT, THOUGHT_BY_RESPONSES], ids=["chat", "responses"])
+def test_reasoning_is_part_of_its_reply(tmp_path: Path, items: list[object]) -> None:
+    imported(tmp_path, file(tmp_path, items))
+    (reply,) = bodies(tmp_path, "talk", ModelReplied)
+    assert json.loads(bytes(reply.content)) == [
+        {"type": "thinking", "thinking": "Two and three.", "signature": ""},
+        {"type": "text", "text": "5."},
+    ]
+    assert Recording.open(tmp_path / "log.db", "talk").verify().is_ok
+
+
+def test_a_conversation_of_twice_the_turns_takes_about_twice_the_calls(tmp_path: Path) -> None:
+    def counted(turns: int) -> int:
+        (tmp_path / str(turns)).mkdir()
+        reply = {"role": "assistant", "content": "5."}
+        path = file(tmp_path / str(turns), [USER, reply] * turns)
+        count = 0
+
+        def count_up(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(count_up)
+        try:
+            imported(tmp_path / str(turns), path)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    counted(2)  # it imports what is needed
+    small, large = counted(20), counted(80)
+    assert large < 4.4 * small
 
 
 def test_items_may_be_lines_and_so_may_conversations(tmp_path: Path) -> None:
