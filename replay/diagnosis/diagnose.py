@@ -80,23 +80,29 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     UnusedReports,
     SameAnswers,
 )
-_NOT_IN_TRANSCRIPTS: Final = frozenset({"above_need", "late_word", "repeated_effect"})
+_NOT_IN_TRANSCRIPTS: Final[frozenset[FindingKind]] = frozenset(
+    {"above_need", "late_message", "repeated_effect"}
+)
+_NOT_IN_RECORDINGS: Final[frozenset[FindingKind]] = frozenset(
+    {"late_message"}
+)  # words come with the results that they were said beside
 _Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
 class _Origin:
-    """The kind of traffic that a session was made of."""
+    """The traffic that a session was made of. without: the kinds of findings that it does not tell."""
 
     kinds: ClassVar = frozenset({"SessionOpened", "Forked"})
 
     def __init__(self) -> None:
-        self.is_transcript = False
+        self.without: frozenset[FindingKind] = frozenset()
 
     def take(self, event: Event) -> None:
         """Take in the beginning of a session."""
-        if isinstance(event.body, SessionOpened | Forked):
-            self.is_transcript = event.body.imported not in ("", RECORDED)
+        if isinstance(event.body, SessionOpened | Forked) and event.body.imported:
+            is_recorded = event.body.imported == RECORDED
+            self.without = _NOT_IN_RECORDINGS if is_recorded else _NOT_IN_TRANSCRIPTS
 
 
 class Diagnosis:
@@ -132,8 +138,7 @@ class Diagnosis:
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
         found = [finding for check in self._checks for finding in check.findings()]
-        if self._origin.is_transcript:
-            found = [one for one in found if one.kind not in _NOT_IN_TRANSCRIPTS]
+        found = [one for one in found if one.kind not in self._origin.without]
         ways = self._other_ways.after(refused)
         found += [finding for _, finding in ways]
         found += refusals([one for one in refused if (one.agent, one.tool) not in dict(ways)], self._made)

@@ -207,6 +207,7 @@ def test_what_a_program_changed_in_its_last_reply_is_noted_beside_the_next(tmp_p
     (told,) = second.differs
     assert told.startswith("messages[2] was {")
     assert "and a word" in told
+    assert Recording.open(tmp_path / "log.db", session).diagnose() == []
 
 
 def test_a_program_that_asks_where_the_agent_would_go_on_gets_a_session_that_continues(
