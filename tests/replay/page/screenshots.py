@@ -85,7 +85,7 @@ _QUESTION: Final = {
 }  # fmt: skip
 _COST: Final = {
     "base": 40, "agents": ["host.3", "host"], "calls": 4, "tools": 1, "tokens": 4_200, "micro_usd": 21_000,
-    "used_tokens": 18_300, "used_micro_usd": 64_000, "tokens_max": 81_700, "micro_usd_max": 436_000,
+    "used_tokens": 8_840, "used_micro_usd": 44_200, "tokens_max": 9_160, "micro_usd_max": 45_800,
 }  # fmt: skip
 
 
