@@ -129,13 +129,17 @@ def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
         "host": found.host,
         "model": ", then ".join((found.model, *found.fallback)),
         **_labels(found),
-        "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}"
-        + (f", {counted(found.questions, 'question')} to models" if found.questions else ""),
+        "agents": _agents(found),
         "usage": usage_text(found.usage),
         **lineage_facts(recording),
         "events": f"{recording.head.seq:,}",
         "head": _head(recording),
     }
+
+
+def _agents(found: _Overview) -> str:
+    asked = f", {counted(found.questions, 'question')} to models" if found.questions else ""
+    return f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}{asked}"
 
 
 def _labels(found: _Overview) -> dict[str, str]:

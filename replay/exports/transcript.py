@@ -64,7 +64,7 @@ def _parts(events: Iterable[Event], tree: Tree, suspects: Suspects) -> _Parts:
         tree.add(event)
         if event.kind in suspects.kinds:
             suspects.take(event)
-        if (take := _TAKES.get(type(event.body))) and not _repeats(tree, event):
+        if take := _take_of(tree, event):
             agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
             pieces = parts.setdefault(_place(agent, event), [])
             pieces += ((event.seq, piece) for piece in take(event, event.body))
@@ -77,10 +77,12 @@ def _fold(parts: _Parts, tree: Tree) -> None:
         parts.setdefault(parent_of(address), []).extend(parts.pop(address, []))
 
 
-def _repeats(tree: Tree, event: Event) -> bool:
-    """Return whether an event is the end of an answered question, which repeats its reply."""
-    node = tree.nodes.get(event.body.address) if isinstance(event.body, DelegationEnded) else None
-    return node is not None and node.is_answered_question
+def _take_of(tree: Tree, event: Event) -> Callable[[Event, Any], Iterator[str]] | None:
+    """Return the function that makes the pieces of an event; None if it has none."""
+    body = event.body
+    if isinstance(body, DelegationEnded) and tree.is_answered_question(body.address):  # it repeats the reply
+        return None
+    return _TAKES.get(type(body))
 
 
 def _pieces(parts: _Parts, place: str) -> Iterator[str]:

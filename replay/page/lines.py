@@ -26,8 +26,8 @@ import msgspec
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS, fails, words_of
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
@@ -100,12 +100,11 @@ class SessionLines:
     def _note(self, event: Event) -> None:
         """Note the seqs of the delegations that are answered questions of a program."""
         body = event.body
-        if isinstance(body, Delegate) and body.implicit != NULL:
+        if isinstance(body, Delegate):
             self._asked[event.sender, body.turn, body.call] = event.seq
-        elif isinstance(body, DelegationEnded) and self._asked:
+        elif isinstance(body, DelegationEnded):
             asked = self._asked.pop((event.recipient, body.turn, body.call), 0)
-            node = self._tree.nodes.get(body.address)
-            if asked and node is not None and node.is_answered_question:
+            if self._tree.is_answered_question(body.address):
                 self._answered.add(asked)
 
     def finish(self) -> Iterator[bytes]:
@@ -154,11 +153,9 @@ class SessionLines:
 
     def _shown_spans(self) -> Iterator[Span]:
         """Yield the spans of all agents. The turns of an answered question are those of its program."""
-        nodes = self._tree.nodes
         for span in with_refusals(self._spans.found, self.refused):
-            node = nodes.get(span.agent)
-            if node is not None and node.is_answered_question:
-                yield replace(span, agent=parent_of(span.agent), name=node.profile)
+            if self._tree.is_answered_question(span.agent):
+                yield replace(span, agent=parent_of(span.agent), name=ASK_MODEL)
             elif span.first.seq not in self._answered:
                 yield span
 

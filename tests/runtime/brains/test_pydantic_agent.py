@@ -364,7 +364,11 @@ def test_a_long_reply_is_in_the_log_once(tmp_path: Path) -> None:
             )
 
         agent = FrameworkAgent[Any, str](name="adder")
-        agent.tool_plain(lambda a, b: a + b, name="add")
+
+        @agent.tool_plain
+        def add(a: int, b: int) -> int:
+            return a + b
+
         path = tmp_path / f"{length}.db"
         brain = pydantic_ai_agent(agent, effects={"add": "read"})
         assert run(brain, answers, log=path).is_ok
