@@ -4,9 +4,11 @@ import click
 import msgspec
 from rich.text import Text
 
+from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
@@ -79,7 +81,7 @@ def show_request(asked: ModelRequest, fold: Folding) -> None:
     tools = [msgspec.json.decode(tool, type=dict[str, object]).get("name") for tool in asked.tools]
     facts = {
         "reply": named((asked.address, asked.turn, OF_MODEL)),
-        "asked for": f"{asked.address} ({asked.profile}), turn {asked.turn}, attempt {asked.attempt}",
+        "asked for": f"{_asker(asked)}, turn {asked.turn}, attempt {asked.attempt}",
         "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
         "tools": ", ".join(map(str, tools)) or "none",
         "must use": asked.force_tool,
@@ -87,6 +89,13 @@ def show_request(asked: ModelRequest, fold: Folding) -> None:
     }
     emit_lines(fields(facts))
     _show_messages(asked, fold)
+
+
+def _asker(asked: ModelRequest) -> str:
+    """Return the agent that asks. A question of a program is a turn of that, which has its messages."""
+    if asked.profile == ASK_MODEL:
+        return f"{parent_of(asked.address)}, its question {asked.address}"
+    return f"{asked.address} ({asked.profile})"
 
 
 def _show_messages(asked: ModelRequest, fold: Folding) -> None:

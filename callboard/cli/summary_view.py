@@ -73,6 +73,7 @@ class _Overview:
     is_closed: bool = False
     imported: str = ""
     agents: int = 0
+    questions: int = 0
     tools: int = 0
     usage: Usage = ZERO
     tags: tuple[str, ...] = ()
@@ -107,8 +108,9 @@ def _overview(recording: Recording) -> _Overview:
     for event in recording.events:
         found.take(event)
         grown.add(event)
-    found.agents = len(grown.nodes)
-    found.usage = usage_of(list(grown.walk()))
+    folded = grown.folded()
+    found.agents, found.questions = len(folded), sum(node.questions for _, node in folded)
+    found.usage = usage_of(folded)
     return found
 
 
@@ -127,12 +129,17 @@ def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
         "host": found.host,
         "model": ", then ".join((found.model, *found.fallback)),
         **_labels(found),
-        "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
+        "agents": _agents(found),
         "usage": usage_text(found.usage),
         **lineage_facts(recording),
         "events": f"{recording.head.seq:,}",
         "head": _head(recording),
     }
+
+
+def _agents(found: _Overview) -> str:
+    asked = f", {counted(found.questions, 'question')} to models" if found.questions else ""
+    return f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}{asked}"
 
 
 def _labels(found: _Overview) -> dict[str, str]:
@@ -223,7 +230,8 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "title": title,
         "started": utc_or_none(found.started),
         "last": utc_or_none(found.last),
-        **attributes(found, "is_closed", "host", "model", "fallback", "agents", "tools", "tags", "metadata"),
+        **attributes(found, "is_closed", "host", "model", "fallback", "agents", "questions", "tools", "tags"),
+        **attributes(found, "metadata"),
         "usage": usage_json(found.usage),
         **lineage_json(recording),
         "events": recording.head.seq,

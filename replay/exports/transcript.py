@@ -1,5 +1,8 @@
 """A session as a transcript in Markdown: its asks, then each agent with all that it was told and said.
 
+An answered question of a program to a model is no agent of its own: question and reply stand among the turns
+of its program, as in `Tree.folded`.
+
 Text of models, tools and people stands in fenced blocks whose fence is longer than any in the text, so it can
 neither end its block nor pass for a heading. A text of more than `TEXT_CHARS` characters is cut.
 """
@@ -12,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.agent.content import read
-from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.addresses import CLIENT, HOST, parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.endings import EXPLAINED
@@ -42,12 +45,13 @@ def transcript(
     """
     tree, suspects = Tree(), Suspects()
     parts = _parts(events, tree, suspects)
+    _fold(parts, tree)
     for call in refused_by(suspects):
         piece = _titled(f"Not run: {_inline(call.tool)} (event {call.reply})", call.reason)
         parts.setdefault(call.agent, []).append((call.reply, piece))
     yield f"# Session {_inline(session_id)}\n"
     yield from _pieces(parts, CLIENT)
-    for depth, node in tree.walk():
+    for depth, node in tree.folded():
         end = f", {node.kind}" if node.kind else ", still at work"
         yield f"\n{'#' * min(6, depth + 2)} {node.address}: {_inline(node.profile)}{end}\n"
         yield from _pieces(parts, node.address)
@@ -60,11 +64,25 @@ def _parts(events: Iterable[Event], tree: Tree, suspects: Suspects) -> _Parts:
         tree.add(event)
         if event.kind in suspects.kinds:
             suspects.take(event)
-        if take := _TAKES.get(type(event.body)):
+        if take := _take_of(tree, event):
             agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
             pieces = parts.setdefault(_place(agent, event), [])
             pieces += ((event.seq, piece) for piece in take(event, event.body))
     return parts
+
+
+def _fold(parts: _Parts, tree: Tree) -> None:
+    """Move the pieces of each answered question to its program."""
+    for address in [node.address for _, node in tree.walk() if node.is_answered_question]:
+        parts.setdefault(parent_of(address), []).extend(parts.pop(address, []))
+
+
+def _take_of(tree: Tree, event: Event) -> Callable[[Event, Any], Iterator[str]] | None:
+    """Return the function that makes the pieces of an event; None if it has none."""
+    body = event.body
+    if isinstance(body, DelegationEnded) and tree.is_answered_question(body.address):  # it repeats the reply
+        return None
+    return _TAKES.get(type(body))
 
 
 def _pieces(parts: _Parts, place: str) -> Iterator[str]:
@@ -88,6 +106,9 @@ def _ask_ended(event: Event, body: AskEnded) -> Iterator[str]:
 
 
 def _begun(event: Event, body: Begin) -> Iterator[str]:
+    if body.asked is not None:  # its messages are those of the program, which said them in its step
+        yield f"\n**{_headed(event, 'Question')}**: {_inline(body.description)}\n"
+        return
     yield _titled(_headed(event), _text(body.prompt))
 
 

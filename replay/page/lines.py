@@ -7,7 +7,8 @@
     +[seq,[[...],...]] the files that the answer at event `seq` tells of: path, and its unified difference
     <n                 the first n bodies and words are those of the session beside this one
     =...               a value that several changes name: the first such line is number 0
-    *{...}             the last line: the session, names, columns, agents, spans and findings
+    *{...}             the last line: the session, names, columns, agents, spans and findings; the answered
+                       questions of programs to models apart, for they are turns of their programs
 
 A text of a change stands for another one if it begins with `~`: `~12.3` is the string number 3 (from 0) in
 the body of event 12, `~p4` is the value number 4, and `~~` is a `~` of its own. So content that an event
@@ -17,13 +18,16 @@ has already is in the page once.
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.addresses import is_agent
+from callboard.actors.protocol.addresses import is_agent, parent_of
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Delegate, DelegationEnded
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS, fails, words_of
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
@@ -73,6 +77,8 @@ class SessionLines:
         self._cutting = Cutting()
         self._shared = Shared(self._cutting)
         self._title = ""
+        self._asked: dict[tuple[str, int, int], int] = {}
+        self._answered: set[int] = set()
 
     def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
         """Take an event in. Yield its line, and the lines of the changes that are known now."""
@@ -85,10 +91,21 @@ class SessionLines:
         self._tree.add(event)
         self._spans.take(event)
         self._title = self._title or title_in(event)
+        self._note(event)
         if is_agent(event.recipient):
             self._shared.note(event.seq, body)
         for change in self._changes.take(event):
             yield from self._shared.lines_of(change)
+
+    def _note(self, event: Event) -> None:
+        """Note the seqs of the delegations that are answered questions of a program."""
+        body = event.body
+        if isinstance(body, Delegate):
+            self._asked[event.sender, body.turn, body.call] = event.seq
+        elif isinstance(body, DelegationEnded):
+            asked = self._asked.pop((event.recipient, body.turn, body.call), 0)
+            if self._tree.is_answered_question(body.address):
+                self._answered.add(asked)
 
     def finish(self) -> Iterator[bytes]:
         """Yield the changes of the last events of agents."""
@@ -123,13 +140,24 @@ class SessionLines:
                 "bad": sorted(BAD_OUTCOMES),
                 **self._columns.plain(since),
                 **extra,
-                "agents": [_agent(depth, node) for depth, node in self._tree.walk()],
-                "spans": [_span(one) for one in with_refusals(self._spans.found, self.refused)],
+                "agents": [_agent(depth, node) for depth, node in self._tree.folded()],
+                "questions": [
+                    _agent(depth, node) for depth, node in self._tree.walk() if node.is_answered_question
+                ],
+                "spans": [_span(one) for one in self._shown_spans()],
                 "findings": [
                     [one.kind, one.is_maybe, one.seq, one.agent, one.says, one.command] for one in findings
                 ],
             }
         )
+
+    def _shown_spans(self) -> Iterator[Span]:
+        """Yield the spans of all agents. The turns of an answered question are those of its program."""
+        for span in with_refusals(self._spans.found, self.refused):
+            if self._tree.is_answered_question(span.agent):
+                yield replace(span, agent=parent_of(span.agent), name=ASK_MODEL)
+            elif span.first.seq not in self._answered:
+                yield span
 
 
 class PageLines:
@@ -279,7 +307,7 @@ def _agent(depth: int, node: Node) -> list[object]:
         node.kind,
         node.status,
         node.detail,
-        node.turns,
+        node.questions or node.turns,
         node.tools,
         node.retries,
         usage.tokens,

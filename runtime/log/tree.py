@@ -165,6 +165,11 @@ class Tree:
             found.append((depth, node))
         return found
 
+    def is_answered_question(self, address: str) -> bool:
+        """Return whether the agent at this address is an answered question of a program."""
+        node = self.nodes.get(address)
+        return node is not None and node.is_answered_question
+
     def usage_of(self, address: str) -> Usage:
         """Return the usage of an agent and all below it."""
         total = ZERO

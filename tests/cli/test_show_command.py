@@ -7,7 +7,7 @@ from callboard.models import ModelFailure
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
-from tests.replay.stories import WRONG, poisoned_sum
+from tests.replay.stories import WRONG, asked_twice, poisoned_sum
 
 
 def test_a_session_is_summed_up_with_prompt_result_usage_and_head(callboard: Callboard) -> None:
@@ -102,6 +102,18 @@ def test_an_ask_without_an_outcome_says_so(callboard: Callboard, own_log: Path) 
     assert "open: it still runs, or its process ended" in text
     found = json.loads(callboard("show", "cut", "--log", str(own_log), "--json").stdout)
     assert found["asks"][0]["ended"] is None
+
+
+def test_an_answered_question_counts_as_a_turn_of_its_program(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "asked.db"
+    events = list(asked_twice().events)
+    add_session(path, "one", events)
+    assert "1 agent, 0 tool calls, 2 questions to models" in callboard("show", "--log", str(path)).stdout
+    found = json.loads(callboard("show", "--log", str(path), "--json").stdout)
+    assert (found["agents"], found["questions"], found["usage"]["input_tokens"]) == (1, 2, 600)
+    grant = str(next(event.seq for event in events if event.sender == "host.2"))
+    asked = callboard("request", "one", grant, "--log", str(path)).stdout
+    assert "host, its question host.2, turn 1, attempt 1" in asked
 
 
 def test_the_tree_has_delegations_and_denials(callboard: Callboard) -> None:

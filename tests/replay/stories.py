@@ -10,6 +10,8 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Step, call, calls, say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
 
@@ -120,3 +122,17 @@ def edited_prompt(instructions: str) -> Recording:
 
     clerk = Agent("clerk", description="Finds.", instructions=instructions, tools=[look_up])
     return record(policy, Agent("host", agents=[clerk]), "Find them.")
+
+
+@program()
+async def asking(ctx: ProgramContext, prompt: str) -> str:
+    """Ask a model twice, the second time with a whole request."""
+    first = await ctx.ask_model(prompt)
+    reply = await ctx.ask_model(messages=[{"role": "user", "content": str(first)}])
+    return reply.text
+
+
+@cache
+def asked_twice() -> Recording:
+    """Record a program that asks a model twice."""
+    return record(lambda request: say(f"reply {len(bytes(request.messages[-1]))}"), asking, "a plain one")

@@ -70,7 +70,8 @@ export class Session {
     for (let seq = known + 1; seq <= this.count; seq += 1) this.kinds.push(kindOf(this.bodies[seq]));
     this.takeColumns(this.summary, known);
     this.agents = this.summary.agents.map(agentOf);
-    this.agentAt = new Map(this.agents.map((agent) => [agent.address, agent]));
+    this.questions = this.summary.questions.map(agentOf); // answered ones of programs to models: turns of those
+    this.agentAt = new Map([...this.agents, ...this.questions].map((agent) => [agent.address, agent]));
     this.spans = this.summary.spans.map(spanOf);
     this.refused = new Map(); // the seq of a reply -> its calls that the agent refused by itself
     for (const span of this.spans) if (span.kind === "refused") this.refused.set(span.first, [...(this.refused.get(span.first) ?? []), span]);

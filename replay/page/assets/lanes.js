@@ -41,6 +41,7 @@ export class LanesView {
     this.space.style.height = `${RULER + session.agents.length * LANE + CURVE}px`;
     this.container.style.setProperty("--needed", this.space.style.height);
     this.laneOf = new Map(session.agents.map((agent, lane) => [agent.address, lane]));
+    for (const { address } of session.questions) this.laneOf.set(address, this.laneOf.get(address.replace(/\.\d+$/, "")));
     this.eventsOf = eventsByLane(session, this.laneOf);
     this.spansOf = spansByLane(session, this.laneOf);
     this.used = null;

@@ -16,6 +16,7 @@ from tests.golden import golden, stored
 from tests.mutants.scenarios_compaction import COMPACTED
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import survey
+from tests.replay.stories import asked_twice
 
 
 def written(recording: Recording) -> str:
@@ -96,3 +97,11 @@ def test_a_compaction_stands_where_it_took_effect() -> None:
     assert f"(event {first.cause})" in before
     assert f"(event {first.seq - 5})" not in after
     assert f"(event {first.seq + 3})" in after
+
+
+def test_an_answered_question_stands_among_the_turns_of_its_program() -> None:
+    text = written(asked_twice())
+    assert headings(text) == ["# Session one", "## host: asking, answered"]
+    for words in ("**Question (event", "a request of 1 message", "a plain one"):
+        assert words in text
+    assert text.count("**host.") == 0  # no end that repeats a reply

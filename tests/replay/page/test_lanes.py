@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.addresses import is_agent
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
@@ -13,7 +14,7 @@ from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
 from tests.replay.page.forks import fork_log
 from tests.replay.page.kit import write_page
-from tests.replay.stories import poisoned_sum
+from tests.replay.stories import asked_twice, poisoned_sum
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -129,3 +130,22 @@ def test_a_small_window_leaves_two_thirds_to_the_list(tab: Browser, tmp_path: Pa
         "[...document.querySelectorAll('#list .outcome')].filter((one) => one.scrollWidth > one.clientWidth)"
     )
     assert tab.run(f"{cut}.length") == 0
+
+
+def test_the_events_of_an_answered_question_lie_in_the_lane_of_its_program(
+    tab: Browser, tmp_path: Path
+) -> None:
+    recording = asked_twice()
+    tab.open(write_page(recording, tmp_path), "#1")
+    lanes = tab.run("callboard.lanes.eventsOf")
+    assert lanes == [
+        [event.seq for event in recording.events if any(map(is_agent, (event.sender, event.recipient)))]
+    ]
+    reply = [event.seq for event in recording.events if event.recipient == "host.2"][-1]
+    tab.open(write_page(recording, tmp_path), f"#{reply}")
+    assert tab.run(
+        "[callboard.session.agentAt.get('host.2').kind, callboard.lanes.laneOf.get('host.2')]"
+    ) == [
+        "answered",
+        0,
+    ]

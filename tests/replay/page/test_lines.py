@@ -20,7 +20,7 @@ from tests.golden import SESSIONS, golden, stored
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import crashed, survey
 from tests.replay.page.kit import PageData, page_of
-from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
+from tests.replay.stories import asked_twice, endless_loop, ignored_report, poisoned_sum
 
 STORIES: dict[str, Callable[[], Recording]] = {
     "survey": lambda: Recording.open(MemoryReader(survey())),
@@ -151,7 +151,18 @@ def test_a_session_whose_code_has_changed_is_still_a_page_and_says_where(
 def test_the_agents_the_spans_and_the_findings_are_those_of_the_recording() -> None:
     recording = endless_loop()
     summary = PageData(page_of(recording)).summary
-    assert [one[0] for one in summary["agents"]] == [node.address for _, node in recording.tree().walk()]
+    assert [one[0] for one in summary["agents"]] == [node.address for _, node in recording.tree().folded()]
     assert [one[1:3] for one in summary["spans"]] == [[s.first.seq, s.last.seq] for s in recording.spans()]
     assert [one[2] for one in summary["findings"]] == [one.seq for one in recording.diagnose()]
     assert summary["format"] == lines.FORMAT
+
+
+def test_an_answered_question_is_a_turn_of_its_program() -> None:
+    recording = asked_twice()
+    summary = PageData(page_of(recording)).summary
+    assert [(one[0], one[7]) for one in summary["agents"]] == [("host", 2)]
+    assert [one[0] for one in summary["questions"]] == ["host.1", "host.2"]
+    spans = [(one[0], one[3], one[4]) for one in summary["spans"] if one[0] != "ask"]
+    assert spans.count(("turn", "host", "ask_model")) == 2
+    assert {kind for kind, _, _ in spans} == {"turn"}
+    assert {agent for _, agent, _ in spans} == {"host"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -349,3 +350,30 @@ def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) ->
         [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) > 50
+
+
+def test_a_long_reply_is_in_the_log_once(tmp_path: Path) -> None:
+    # The ends of its question repeat it, and a file keeps large values once each.
+    turns, chars = 6, 2_000
+
+    def held(length: int) -> int:
+        def answers(request: ModelRequest) -> Any:
+            turn = turns_in(request)
+            return (
+                calls(call("add", a=turn, b=1), text=f"{turn:04} " * (length // 5)) if turn < turns else "5"
+            )
+
+        agent = FrameworkAgent[Any, str](name="adder")
+
+        @agent.tool_plain
+        def add(a: int, b: int) -> int:
+            return a + b
+
+        path = tmp_path / f"{length}.db"
+        brain = pydantic_ai_agent(agent, effects={"add": "read"})
+        assert run(brain, answers, log=path).is_ok
+        with contextlib.closing(sqlite3.connect(path)) as file:
+            sizes = "SELECT (SELECT sum(length(body)) FROM events) + (SELECT total(length(data)) FROM blobs)"
+            return int(file.execute(sizes).fetchone()[0])
+
+    assert held(chars) - held(5) < 1.5 * turns * chars
