@@ -28,7 +28,7 @@ def test_a_url_without_a_file_is_refused(address: str) -> None:
 
 def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
     for opens in (open_log, open_reader):
-        for scheme in ("postgresql", "postgresql+psycopg", "memory"):
+        for scheme in ("mysql", "postgresql+psycopg", "memory"):
             with pytest.raises(MisuseError, match=re.escape(scheme) + r":// is not a store .* sqlite://"):
                 opens(f"{scheme}://localhost/log")
 
