@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
 PROGRAMS: Final = "pg_ctl"
@@ -66,14 +67,15 @@ def _as_server() -> dict[str, Any]:
 class Server:
     """A server in a folder."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, database: str = "postgres") -> None:
         self.home = home
         self.data = home / "data"
+        self.database = database
 
     def url(self, schema: str = "callboard", user: str = USER, **parameters: str) -> str:
         """Return the address of a log there."""
         more = "".join(f"&{name}={quote(value)}" for name, value in parameters.items())
-        return f"postgresql://{user}@/postgres?host={quote(str(self.home))}&schema={schema}{more}"
+        return f"postgresql://{user}@/{self.database}?host={quote(str(self.home))}&schema={schema}{more}"
 
     def make(self) -> None:
         """Make the folder and the data."""
@@ -98,6 +100,10 @@ class Server:
         """Stop it, and wait for its end."""
         self._control("stop", "-m", mode, "-w")
 
+    def connection(self) -> Any:
+        """Return a connection as the owner of the server."""
+        return psycopg.connect(host=str(self.home), user=USER, dbname=self.database, autocommit=True)
+
     def _control(self, *arguments: str) -> None:
         folder = programs()
         assert folder is not None
@@ -119,6 +125,9 @@ class Server:
             raise RuntimeError(f"{command}: {(self.home / 'programs.log').read_text()[-2_000:]}")
 
 
+_connections: Final[dict[str, Any]] = {}  # by the database
+
+
 def shared() -> Server:
     """Return the server of this run, started if it is not. Skip the test where there are no programs."""
     if programs() is None:
@@ -130,7 +139,20 @@ def shared() -> Server:
         if not home.exists():
             server.make()
             server.start()
+    # A database for each process: VACUUM keeps rows that a snapshot of the same database may see.
+    server.database = f"of_{os.getpid()}"
+    if server.database not in _connections:
+        with Server(home).connection() as connection:
+            connection.execute(f"CREATE DATABASE {server.database}")
+        _connections[server.database] = server.connection()
     return server
+
+
+def execute(statement: str) -> list[Any]:
+    """Run a statement in the database of this process, which has called `shared`. Return its rows."""
+    (connection,) = _connections.values()  # a connection for each would take 5 ms of the server's time
+    cursor = connection.execute(statement)
+    return cursor.fetchall() if cursor.description else []
 
 
 @contextlib.contextmanager
@@ -162,6 +184,8 @@ class SharedServer:
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Stop the server, if it was started."""
+        while _connections:
+            _connections.popitem()[1].close()
         if hasattr(config, "workerinput"):
             return
         home = Path(os.environ.pop(HOME))
