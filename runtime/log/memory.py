@@ -18,6 +18,7 @@ from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, las
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
+    TAIL_EVENTS,
     Append,
     EventLog,
     Head,
@@ -144,7 +145,7 @@ class MemoryLog(EventLog):
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
-        self._reader.verify_chain(session_id, self._key)
+        self._reader.verify_tail(session, self._key)
         session.epoch += 1
         session.row = structs.replace(session.row, epoch=session.epoch)
         return session.epoch, session.head
@@ -156,6 +157,12 @@ class MemoryLog(EventLog):
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         self._check_open()
         return self._reader.events(session_id, start, limit)
+
+    async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Stored]:
+        session = self._session(session_id)
+        upto = min(session.head.seq, (after.seq if after else 0) + limit)
+        pages = self._reader.pages_of(session, upto, self._key, after=after)
+        return [row.whole() for page in pages for row in page]
 
     async def head(self, session_id: str) -> Head:
         return self._session(session_id).head
@@ -349,11 +356,17 @@ class MemoryReader(LogReader):
         known: Head | None = None,
         after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
-        return self._checked(self.session(session_id), upto, key, known, after)
+        return self.pages_of(self.session(session_id), upto, key, known, after)
 
-    def _checked(
-        self, session: _Session, upto: int, key: bytes | None, known: Head | None, after: Head | None = None
+    def pages_of(
+        self,
+        session: _Session,
+        upto: int,
+        key: bytes | None,
+        known: Head | None = None,
+        after: Head | None = None,
     ) -> Iterator[list[Sealed]]:
+        """Yield rows of a kept session, as `checked_pages` does."""
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
         return hash_chain.checked_pages(self.segments_of(session), self._own_rows, upto, known, after)
@@ -364,7 +377,15 @@ class MemoryReader(LogReader):
     def verify(self, session: _Session, key: bytes | None = None, head: Head | None = None) -> Head:
         """Check every digest of a kept session and return its head."""
         upto = max(session.head.seq, head.seq if head else 0)
-        return last_head(self._checked(session, upto, key, head), self.segments_of(session)[0].before)
+        return last_head(self.pages_of(session, upto, key, head), self.segments_of(session)[0].before)
+
+    def verify_tail(self, session: _Session, key: bytes | None) -> None:
+        """Check the last events of a kept session. Raises CorruptLog."""
+        first, before = session.head.seq - TAIL_EVENTS, session.before
+        if first > before.seq:
+            (row,) = self.events_in(session, first, 1)
+            before = Head(first, row.digest)
+        last_head(self.pages_of(session, session.head.seq, key, after=before), before)
 
     def session(self, session_id: str, *, hidden: bool = False) -> _Session:
         """Return the kept session; with `hidden` also one that was deleted. Raises SessionNotFound."""

@@ -38,6 +38,7 @@ class Head(NamedTuple):
 
 
 EMPTY: Final = Head(0, GENESIS)  # the head of a new session
+TAIL_EVENTS: Final = 16  # at the end of a session, whose digests `take_over` checks
 NAMED_MAX: Final = 12  # forks that an error names
 
 
@@ -140,8 +141,9 @@ class EventLog(Protocol):
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """Raise the session's epoch, after which earlier writers append nothing. Return it, and the head.
 
-        Checks every digest before, as no session continues from a damaged log. Raises SessionNotFound,
-        CorruptLog.
+        Checks the digests of the last events (`TAIL_EVENTS`) while no other writer can append, and nothing
+        before them, so that it takes no longer for a long session: `checked` does that. Raises
+        SessionNotFound, CorruptLog.
         """
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
@@ -154,6 +156,15 @@ class EventLog(Protocol):
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         """Return `limit` events from seq `start`, fewer only at the end. Raises SessionNotFound."""
+
+    async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Stored]:
+        """Return up to `limit` events behind `after`, each once its digest was recomputed.
+
+        after: a head up to which they were checked earlier, which the first of them must continue; None to
+        begin at event 1. Fewer only at the end. No session continues from events that were not checked.
+        Raises SessionNotFound, CorruptLog. A store that does not override it returns them unchecked.
+        """
+        return await self.read(session_id, 1 if after is None else after.seq + 1, limit)
 
     async def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""

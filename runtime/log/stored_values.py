@@ -6,6 +6,7 @@ from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import corrupt
 from callboard.runtime.log.large_values import Cut, splice
+from callboard.runtime.log.protocol import Sealed, Stored
 from callboard.runtime.log.session_rows import Details
 
 _details = msgspec.json.Decoder(Details).decode
@@ -47,6 +48,12 @@ def whole_body(session_id: str, seq: int, text: bytes, cuts: tuple[Cut, ...]) ->
         return splice(text, cuts)
     except ValueError as error:
         raise corrupt(session_id, seq, f"has a large value in no known place ({error})") from None
+
+
+def whole_row(session_id: str, row: Sealed) -> Stored:
+    """Return an event with its large values. Raises CorruptLog."""
+    body = whole_body(session_id, row.seq, row.body, row.cuts) if row.cuts else row.body
+    return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, body, row.digest)
 
 
 def damaged_session(session_id: str) -> CorruptLog:

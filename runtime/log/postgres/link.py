@@ -95,6 +95,8 @@ class Link:
     def execute(self, query: str, values: Sequence[Any] = (), doing: str = "writing") -> list[Any]:
         """Run a statement once. Raises Cut, StoreError; psycopg's error for one that may be repeated."""
         if self._connection is None:
+            if self._is_inside:  # a transaction that has ended with its connection
+                raise Cut
             self.again(doing)
         try:
             cursor = self._connection.execute(query, values or None, binary=True)

@@ -122,8 +122,7 @@ def quoted(schema: str) -> str:
 
 def version(execute: Execute, schema: str) -> int:
     """Return the number of the last migration of a log; 0 if there is no log."""
-    ((table,),) = execute("SELECT to_regclass(%s)::text", (f"{quoted(schema)}.meta",))
-    if table is None:
+    if not _has_table(execute, schema, "meta"):
         return 0
     rows = execute(f"SELECT value FROM {quoted(schema)}.meta WHERE key = 'schema'")
     try:
@@ -133,6 +132,16 @@ def version(execute: Execute, schema: str) -> int:
             f"the schema {schema} has a table `meta` that is not callboard's; "
             "choose another one with ?schema=NAME"
         ) from None
+
+
+def _has_table(execute: Execute, schema: str, table: str) -> bool:
+    # Not `to_regclass`: it may answer from a cache, and then does not see a table that another process has
+    # made while this one waited for the lock.
+    query = (
+        "SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relname = %s"
+    )
+    return bool(execute(query, (schema, table)))
 
 
 def check_version(found: int, where: str) -> None:
@@ -188,10 +197,10 @@ def migrate(execute: Execute, schema: str, begin: Callable[[], None], where: str
     execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"callboard {schema}",))
     found = version(execute, schema)
     check_version(found, where)
-    if not found:
-        ((is_there,),) = execute("SELECT to_regnamespace(%s) IS NOT NULL", (name,))
-        if not is_there:  # asked, because IF NOT EXISTS needs the right to make one even where it is there
-            execute(f"CREATE SCHEMA {name}")
+    # Asked, because IF NOT EXISTS needs the right to make a schema even where it is there.
+    query = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s"
+    if not found and not execute(query, (schema,)):
+        execute(f"CREATE SCHEMA {name}")
     for number, statements in enumerate(MIGRATIONS[found:], found + 1):
         for statement in statements:
             execute(statement.replace("{s}", name))
@@ -214,12 +223,10 @@ def partition_of(number: int) -> int:
 def make_partition(execute: Execute, schema: str, at: int) -> None:
     """Make a partition of the events, if it is missing, inside a transaction."""
     name = quoted(schema)
-    ((table,),) = execute("SELECT to_regclass(%s)::text", (f"{name}.events_{at}",))
-    if table is not None:
+    if _has_table(execute, schema, f"events_{at}"):
         return
     execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"callboard {schema} events",))
-    ((table,),) = execute("SELECT to_regclass(%s)::text", (f"{name}.events_{at}",))
-    if table is None:
+    if not _has_table(execute, schema, f"events_{at}"):
         # Made and then attached: CREATE TABLE ... PARTITION OF would wait for all appends, and stop them.
         execute(f"CREATE TABLE {name}.events_{at} (LIKE {name}.events INCLUDING ALL)")
         first, last = at * PARTITION_SESSIONS, (at + 1) * PARTITION_SESSIONS

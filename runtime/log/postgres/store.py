@@ -339,6 +339,10 @@ class PostgresStore:
         """Return events of a session."""
         return self.tables.events(session_id, start, limit)
 
+    def checked(self, session_id: str, after: Head | None, limit: int) -> list[Stored]:
+        """Return events whose digests were recomputed."""
+        return self.tables.checked(self._hash_chain, session_id, after, limit)
+
     def head(self, session_id: str) -> Head:
         """Return the head of a session."""
         return self.tables.entry(session_id).head

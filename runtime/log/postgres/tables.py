@@ -17,7 +17,7 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.postgres.arrays import byteas
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.schema import quoted
-from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
+from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
 from callboard.runtime.log.stored_values import (
     damaged_session,
@@ -25,13 +25,11 @@ from callboard.runtime.log.stored_values import (
     details_in,
     title_in,
     whole_body,
+    whole_row,
     without_parent,
 )
 
 SEQ_MAX: Final = (1 << 63) - 1
-TAIL_EVENTS: Final = 16
-"""Events at the end of a session whose digests `take_over` checks while it holds the session."""
-
 _ENTRY: Final = (
     "SELECT id, epoch, head, digest, origin, base, parent, status FROM {s}.sessions WHERE session_id = %s"
 )
@@ -249,6 +247,15 @@ class Tables:
         head = last_head(self.checked_pages(hash_chain, entry, upto, known, with_data=False), entry.before)
         self._check_head(entry, head)
         return head
+
+    def checked(self, hash_chain: HashChain, session_id: str, after: Head | None, limit: int) -> list[Stored]:
+        """Return events whose digests were recomputed, as `EventLog.checked` does."""
+        entry = self.entry(session_id)
+        upto = min(entry.head.seq, (after.seq if after else 0) + limit)
+        rows = [row for page in self.checked_pages(hash_chain, entry, upto, after=after) for row in page]
+        if rows:
+            self._check_head(entry, Head(rows[-1].seq, rows[-1].digest))
+        return [whole_row(session_id, row) for row in rows]
 
     def verify_tail(self, hash_chain: HashChain, entry: Entry) -> None:
         """Check the last events of a session, whose row the transaction has locked. Raises CorruptLog."""

@@ -17,7 +17,7 @@ from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
-from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
+from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, Blobs, Kept, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
@@ -27,6 +27,7 @@ from callboard.runtime.log.stored_values import (
     details_in,
     title_in,
     whole_body,
+    whole_row,
     without_parent,
 )
 
@@ -309,8 +310,22 @@ class Tables:
         """Check every digest and return the head. known: one that the log must still contain."""
         upto = max(entry.head, known.seq if known else 0)
         # Without their data: the large values of a page may be more than fits into memory.
-        pages = self.checked_pages(hash_chain, entry, upto, known, kept=lambda data: (blob_digest(data), b""))
+        pages = self.checked_pages(hash_chain, entry, upto, known, kept=_without_data)
         return last_head(pages, entry.segment.before)
+
+    def verify_tail(self, hash_chain: HashChain, entry: SessionEntry) -> Head:
+        """Check the last events of a session and return its head. Raises CorruptLog."""
+        first = max(entry.base, entry.head - TAIL_EVENTS)
+        before = self.head_of(entry._replace(head=first))
+        pages = self.checked_pages(hash_chain, entry, entry.head, after=before, kept=_without_data)
+        return last_head(pages, before)
+
+    def checked(self, hash_chain: HashChain, session_id: str, after: Head | None, limit: int) -> list[Stored]:
+        """Return events whose digests were recomputed, as `EventLog.checked` does."""
+        entry = self.entry(session_id)
+        upto = min(entry.head, (after.seq if after else 0) + limit)
+        pages = self.checked_pages(hash_chain, entry, upto, after=after)
+        return [whole_row(session_id, row) for page in pages for row in page]
 
     def _page(self, entry: SessionEntry, query: str, bounds: tuple[int | str, ...]) -> list[_Row]:
         try:
@@ -343,6 +358,10 @@ class Tables:
                 body = decrypted(self._cipher, session_id, seq, body)
             found = () if cuts is None else blobs.cuts(session_id, seq, cuts)
             yield seq, at, names[sender], names[recipient], cause, body, found, digest
+
+
+def _without_data(data: bytes) -> tuple[bytes, bytes]:
+    return blob_digest(data), b""
 
 
 class _Names(dict[bytes | None, str]):

@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -36,6 +36,20 @@ class OnServer:
     def after_crash(self) -> "OnServer":
         """Return the same place: what the server has committed does not depend on its clients."""
         return self
+
+    def set_back(self) -> Callable[[], None]:
+        """Remember sessions and events; the returned function restores them."""
+        for name in ("sessions", "events"):
+            execute(f"CREATE TEMP TABLE was_{name} AS SELECT * FROM {self.schema}.{name}")
+
+        def put_back() -> None:
+            for name in ("sessions", "events"):
+                execute(
+                    f"DELETE FROM {self.schema}.{name}; INSERT INTO {self.schema}.{name} "
+                    f"OVERRIDING SYSTEM VALUE SELECT * FROM was_{name}; DROP TABLE was_{name}"
+                )
+
+        return put_back
 
 
 TABLES: Final = (
