@@ -1,11 +1,13 @@
 """Errors of the server: each has a type, says what to do, and shows no password."""
 
+import sys
 from types import SimpleNamespace
 
 import psycopg
 import pytest
 
 from callboard.actors.protocol.errors import (
+    MissingExtra,
     StoreError,
     StoreFailed,
     StoreLocked,
@@ -14,6 +16,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, is_starting, store_error
+from callboard.runtime.log.reading import open_reader
 
 ADDRESS = address_of("postgresql://user:s3cret@host/db")
 
@@ -93,3 +96,9 @@ def test_an_error_without_words_is_named() -> None:
     assert "OperationalError" in str(store_error(failure("", ""), ADDRESS, "append"))
     with_primary = SimpleNamespace(diag=SimpleNamespace(message_primary="first\nsecond"), sqlstate=None)
     assert "second" not in str(store_error(with_primary, ADDRESS, "append"))  # type: ignore[arg-type]  # like one
+
+
+def test_a_missing_driver_is_named_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"callboard\[postgres\]"):
+        open_reader("postgresql://u:s3cret@h/db")
