@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
+.PHONY: demo test campaign check crash crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -47,6 +47,9 @@ crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: ma
 
 crash-served: $(STAMP)  ## the same with models behind a server on loopback that speaks Chat Completions
 	$(BIN)/python -m tests.crash --served --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
+
+crash-postgres: $(STAMP)  ## disturb writers of a log on a private PostgreSQL server: make crash-postgres ROUNDS=60 SEED=1
+	$(BIN)/python -m tests.crash.postgres --rounds $(or $(ROUNDS),300) $(if $(SEED),--seed $(SEED))
 
 crash-programs: $(STAMP)  ## kill a program at every point of a sequence and of a gather
 	$(BIN)/python -m tests.crash.test_programs

@@ -77,8 +77,8 @@ class Server:
         more = "".join(f"&{name}={quote(value)}" for name, value in parameters.items())
         return f"postgresql://{user}@/{self.database}?host={quote(str(self.home))}&schema={schema}{more}"
 
-    def make(self) -> None:
-        """Make the folder and the data."""
+    def make(self, **changed: str) -> None:
+        """Make the folder and the data. changed: settings other than those of `SETTINGS`."""
         self.home.mkdir(parents=True, exist_ok=True)
         run_as = _as_server()
         if run_as:
@@ -89,7 +89,7 @@ class Server:
         self._run([*command, "-D", self.data])
         (self.data / "pg_hba.conf").write_text(_HBA)
         with (self.data / "postgresql.conf").open("a") as file:
-            settings = {**SETTINGS, "unix_socket_directories": f"'{self.home}'"}
+            settings = {**SETTINGS, **changed, "unix_socket_directories": f"'{self.home}'"}
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
     def start(self) -> None:
@@ -156,14 +156,14 @@ def execute(statement: str) -> list[Any]:
 
 
 @contextlib.contextmanager
-def started(folder: Path) -> Iterator[Server]:
-    """Start a server of its own in a new folder, and stop it."""
+def started(folder: Path, **changed: str) -> Iterator[Server]:
+    """Start a server of its own in a new folder, and stop it. changed: settings."""
     if programs() is None:
         pytest.skip(SKIP)
     # Not below the test's folder: its name is too long for a socket, and nobody else may enter it.
     home = Path(tempfile.mkdtemp(prefix="pg-", dir=folder))
     server = Server(home)
-    server.make()
+    server.make(**changed)
     server.start()
     try:
         yield server

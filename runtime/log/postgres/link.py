@@ -16,7 +16,13 @@ from typing import Any, Final, TypeVar
 from callboard.actors.protocol.errors import StoreFailed, StoreLocked
 from callboard.runtime.log.postgres import arrays
 from callboard.runtime.log.postgres.address import Address
-from callboard.runtime.log.postgres.store_errors import driver, is_passing, is_repeatable, store_error
+from callboard.runtime.log.postgres.store_errors import (
+    driver,
+    is_passing,
+    is_repeatable,
+    is_starting,
+    store_error,
+)
 
 T = TypeVar("T")
 
@@ -59,12 +65,8 @@ class Link:
         self._is_closed = threading.Event()
 
     def connect(self) -> None:
-        """Connect, at once or not at all. Raises StoreError."""
-        try:
-            self._connect()
-        except self._driver.Error as error:
-            # Without its cause, whose traceback shows the arguments of the driver's calls.
-            raise store_error(error, self.address, "opening") from None
+        """Connect, with patience only for a server that says it is starting. Raises StoreError."""
+        self._connect_soon("opening", is_starting)
 
     def close(self) -> None:
         """Close the connection. Safe to call twice, and from another thread."""
@@ -165,14 +167,19 @@ class Link:
         """Connect again, with patience for a server that starts. Raises StoreFailed."""
         self._check()
         self.drop()
+        self._connect_soon(f"{doing} after a cut connection", is_passing)
+
+    def _connect_soon(self, doing: str, passes: Callable[[Exception], bool]) -> None:
+        """Connect. passes: says of an error whether a later attempt may succeed."""
         waited, pause = 0.0, PAUSE_S
         while True:
             try:
                 self._connect()
                 return
             except self._driver.Error as error:
-                if not is_passing(error) or waited > PATIENCE_S:
-                    raise store_error(error, self.address, f"{doing} after a cut connection") from None
+                if not passes(error) or waited > PATIENCE_S:
+                    # Without its cause, whose traceback shows the arguments of the driver's calls.
+                    raise store_error(error, self.address, doing) from None
                 waited += CONNECT_TIMEOUT_S if "timeout" in str(error) else 0
             self.pause(pause)
             waited += pause

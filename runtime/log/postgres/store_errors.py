@@ -72,6 +72,11 @@ def is_passing(error: Exception) -> bool:
     return state in _PASSING or state[:2] == "08"
 
 
+def is_starting(error: Exception) -> bool:
+    """Return whether the server says that it is starting, recovering or stopping."""
+    return state_of(error) == "57P03" or "the database system is " in str(error)
+
+
 _LASTING: Final = (
     "password",
     "authentication",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import Fenced, MisuseError, StoreFailed, StoreLocked
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres import link as links
@@ -15,7 +16,7 @@ from callboard.runtime.log.postgres.store import Memory, PostgresStore
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.session_rows import EVERY_SESSION
 from tests.postgres_server import execute
-from tests.runtime.log.kit import events, large, same
+from tests.runtime.log.kit import event, events, large, same
 from tests.runtime.log.postgres.places import OnServer
 
 Disturb = Callable[[], object]
@@ -86,7 +87,7 @@ def test_a_session_that_was_taken_over_during_the_cut_is_fenced_and_the_others_g
 ) -> None:
     def then() -> None:
         epoch, _ = other.take_over("b")
-        other.append([Append("b", 0, epoch, events(1, 9))])
+        other.append([Append("b", 0, epoch, [event(seq, Cancel("other")) for seq in range(1, 10)])])
 
     cut_append(store, monkeypatch, before=True, then=then)
     assert [type(answer) for answer in store.append(batch())] == [Head, Fenced, Head]
@@ -157,7 +158,7 @@ def test_a_session_that_another_process_has_made_again_is_not_the_one_that_was_w
     other.delete("c", keep_forks=False)
     assert [type(one).__name__ for one in store.append(batch(4, 4))] == [
         "Head",
-        "WrongHead",
+        "Fenced",
         "SessionNotFound",
     ]
 

@@ -13,7 +13,7 @@ from callboard.actors.protocol.errors import (
     StoreUnreadable,
 )
 from callboard.runtime.log.postgres.address import address_of
-from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, store_error
+from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, is_starting, store_error
 
 ADDRESS = address_of("postgresql://user:s3cret@host/db")
 
@@ -81,6 +81,12 @@ def test_connecting_is_tried_again_while_the_server_starts_and_not_with_a_wrong_
     assert is_passing(failure("", "Connection refused"))
     assert not is_passing(failure("", 'FATAL: password authentication failed for user "u"'))
     assert not is_passing(ValueError("other"))
+
+
+def test_a_server_that_starts_is_waited_for_also_at_the_first_connection() -> None:
+    assert is_starting(failure("57P03"))
+    assert is_starting(failure("", "FATAL:  the database system is in recovery mode"))
+    assert not is_starting(failure("", "Connection refused"))
 
 
 def test_an_error_without_words_is_named() -> None:
