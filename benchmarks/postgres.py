@@ -65,9 +65,8 @@ async def append(address: str, batch: int, seconds: float) -> tuple[float, float
 
 def appends(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     """Compare the appends of both stores."""
-    print(
-        f"{'append':<10}{'batch':>6}{'postgres us':>13}{'client CPU':>12}{'sqlite us':>11}{'CPU':>7}{'ratio':>8}"
-    )
+    names = f"{'postgres us':>13}{'client CPU':>12}{'sqlite us':>11}{'CPU':>7}{'ratio':>8}"
+    print(f"{'append':<10}{'batch':>6}{names}")
     for batch in BATCHES:
         found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
         for number in range(rounds):

@@ -78,6 +78,10 @@ SET tokens = had.tokens + excluded.tokens, micro_usd = had.micro_usd + excluded.
 reserved AS (INSERT INTO {s}.reservations(call, session, epoch, held)
 SELECT r.call, r.name, r.epoch, r.held FROM unnest(%s, %s, %s, %s, %s) AS r(session, call, name, epoch, held)
 JOIN moved ON moved.id = r.session ON CONFLICT (call) DO NOTHING),
+spanned AS (INSERT INTO {s}.reserved(call, scope, period, tokens, micro_usd)
+SELECT p.call, p.scope, p.period, p.tokens, p.micro_usd
+FROM unnest(%s, %s, %s, %s, %s, %s) AS p(session, call, scope, period, tokens, micro_usd)
+JOIN moved ON moved.id = p.session ON CONFLICT DO NOTHING),
 settled AS (DELETE FROM {s}.reservations AS had USING unnest(%s, %s) AS d(session, call), moved
 WHERE had.call = d.call AND moved.id = d.session)"""
 _END: Final = "\nSELECT id FROM moved"

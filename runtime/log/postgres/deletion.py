@@ -40,7 +40,17 @@ _UNUSED: Final = (
     "DELETE FROM {s}.blobs AS b WHERE digest = %s "
     "AND NOT EXISTS (SELECT 1 FROM {s}.uses AS u WHERE u.blob = b.digest)"
 )
-_TABLES: Final = ("events", "blobs", "uses", "sessions", "removals", "tags", "usage", "reservations")
+_TABLES: Final = (
+    "events",
+    "blobs",
+    "uses",
+    "sessions",
+    "removals",
+    "tags",
+    "usage",
+    "reservations",
+    "reserved",
+)
 _EMPTY: Final = (
     "SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid "
     "WHERE i.inhparent = %s::regclass"

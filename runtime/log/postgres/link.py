@@ -18,6 +18,7 @@ from callboard.runtime.log.postgres import arrays
 from callboard.runtime.log.postgres.address import Address
 from callboard.runtime.log.postgres.store_errors import (
     driver,
+    is_of_pooler,
     is_passing,
     is_repeatable,
     is_starting,
@@ -60,6 +61,7 @@ class Link:
         self.server = 0
         self._driver = driver()
         self._connection: Any = None
+        self._can_prepare = address.can_prepare
         self._is_inside = False  # a transaction
         self._process = os.getpid()
         self._is_closed = threading.Event()
@@ -107,6 +109,13 @@ class Link:
             if self._connection.closed or self._connection.broken:
                 self.drop()
                 raise Cut from None
+            if is_of_pooler(error):
+                # It gives each transaction another connection, to which our prepared statements are strange.
+                self._can_prepare = False
+                self.drop()
+                if self._is_inside:
+                    raise Cut from None
+                return self.execute(query, values, doing)
             if is_repeatable(error) or isinstance(error, self._driver.errors.IntegrityError):
                 raise
             raise store_error(error, self.address, doing) from error
@@ -202,7 +211,7 @@ class Link:
     def _connect(self) -> None:
         given = {**_CALM, **self.address.parameters}
         connection = self._driver.connect(
-            autocommit=True, prepare_threshold=5 if self.address.can_prepare else None, **given
+            autocommit=True, prepare_threshold=5 if self._can_prepare else None, **given
         )
         arrays.register(connection.adapters)
         connection.add_notice_handler(lambda notice: None)

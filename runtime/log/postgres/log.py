@@ -25,7 +25,7 @@ from callboard.runtime.log.postgres.store import Memory, PostgresStore
 from callboard.runtime.log.postgres.thread import Worker
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
-from callboard.runtime.log.spending import Spending, SpendingStore, Unlogged, UsageRow
+from callboard.runtime.log.spending import BudgetLimit, SharedSpendingStore, Spending, Unlogged, UsageRow
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class PostgresLog(EventLog):
         await self._run(lambda store: store.change_spending(lambda one: one.put_usage(session_id, charges)))
 
     @property
-    def spending(self) -> SpendingStore:
+    def spending(self) -> SharedSpendingStore:
         return _Spending(self)
 
     async def delete(self, session_id: str, *, keep_forks: bool = False) -> int:
@@ -149,7 +149,7 @@ class PostgresLog(EventLog):
         return await worker.run(partial(work, store))
 
 
-class _Spending(SpendingStore):
+class _Spending(SharedSpendingStore):
     """The spending of budgets of an open log."""
 
     def __init__(self, log: PostgresLog) -> None:
@@ -172,6 +172,12 @@ class _Spending(SpendingStore):
 
     async def unlogged(self) -> list[Unlogged]:
         return await self._look(lambda tables: tables.unlogged())
+
+    async def reserve(self, reservation: Reservation, limits: Sequence[BudgetLimit]) -> bool:
+        return await self._look(lambda tables: tables.reserve(reservation, limits))
+
+    async def now_ms(self) -> int:
+        return await self._look(lambda tables: tables.now_ms())
 
     def _look(self, look: Callable[[SpendingTables], T]) -> Awaitable[T]:
         return self._log._run(lambda store: look(store.spending))

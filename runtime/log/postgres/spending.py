@@ -2,6 +2,7 @@
 
 budgets        scope, period -> the amounts spent, in tokens and micro-dollars
 reservations   the key of a call -> what it has reserved; its session and epoch
+reserved       the key of a call, scope and period -> the amounts reserved there; gone with its reservation
 unlogged       the key of a call -> what it had reserved, and the time of the charge
 
 All workers share these tables, so a row of `budgets` is the place where they meet: it is locked in the order
@@ -23,6 +24,7 @@ from callboard.runtime.log.postgres.arrays import int8s, texts
 from callboard.runtime.log.postgres.tables import Tables
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.spending import (
+    BudgetLimit,
     NetChanges,
     Place,
     Spending,
@@ -52,9 +54,14 @@ SET tokens = had.tokens + excluded.tokens, micro_usd = had.micro_usd + excluded.
 _OPEN: Final = """INSERT INTO {s}.reservations(call, session, epoch, held)
 SELECT * FROM unnest(%s, %s, %s, %s)
 ON CONFLICT (call) DO NOTHING"""
+_SPAN: Final = """INSERT INTO {s}.reserved(call, scope, period, tokens, micro_usd)
+SELECT * FROM unnest(%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"""
+_RESERVE: Final = "SELECT {s}.reserve(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+_NO_LIMIT: Final = (1 << 63) - 1
 _CLOSE: Final = "DELETE FROM {s}.reservations WHERE call = ANY(%s)"
 _LOSE: Final = """INSERT INTO {s}.unlogged(call, held, at_ms) SELECT l.call, l.held, %s
 FROM unnest(%s, %s) AS l(call, held) ON CONFLICT (call) DO NOTHING"""
+_SPENT: Final = "SELECT scope, period, tokens, micro_usd, name FROM {s}.budgets"
 _OWN: Final = "SELECT call, held FROM {s}.reservations WHERE session = %s AND epoch < %s"
 
 
@@ -71,10 +78,12 @@ class SpendingTables:
         """Return the columns of the changes of some sessions, named by their numbers."""
         charges = [(number, *row) for number, net in nets for row in self._charges(net)]
         opened = [(number, *row) for number, net in nets for row in self._opened(net.opened.values())]
+        spans = [(number, *row) for number, net in nets for row in self._spans(net.opened.values())]
         closed = [(number, self._texts.call(key)) for number, net in nets for key in net.closed]
         return [
             *_columns(charges, (int8s, texts, texts, int8s, int8s, texts)),
             *_columns(opened, (int8s, texts, texts, int8s, texts)),
+            *_columns(spans, (int8s, texts, texts, texts, int8s, int8s)),
             *_columns(closed, (int8s, texts)),
         ]
 
@@ -89,6 +98,30 @@ class SpendingTables:
             (self._texts.call(one.key), one.key.session, one.key.epoch, self._texts.held(one))
             for one in reservations
         ]
+
+    def _spans(self, reservations: Iterable[Reservation]) -> list[tuple[Any, ...]]:
+        return [
+            (self._texts.call(one.key), self._texts.scope(scope), period, one.need.tokens, one.need.micro_usd)
+            for one in reservations
+            for scope, period in one.spans
+        ]
+
+    # --- in a statement of its own ----------------------------------------------------
+
+    def reserve(self, one: Reservation, limits: Sequence[BudgetLimit]) -> bool:
+        """Reserve for a call if each limit allows it, as `SharedSpendingStore.reserve` does."""
+        scopes = [self._texts.scope(limit.scope) for limit in limits]
+        values = [
+            *(self._texts.call(one.key), one.key.session, one.key.epoch, self._texts.held(one)),
+            *(one.need.tokens, one.need.micro_usd),
+            *(texts(scopes), texts(limit.period for limit in limits)),
+            texts(self._texts.name(limit.scope) for limit in limits),
+            int8s([_NO_LIMIT if limit.tokens is None else limit.tokens for limit in limits]),
+            int8s([_NO_LIMIT if limit.micro_usd is None else limit.micro_usd for limit in limits]),
+        ]
+        # A statement that was cut is sent again: a reservation that is there already is granted.
+        ((is_granted,),) = self._tables.rows(_RESERVE, values)
+        return bool(is_granted)
 
     # --- in a transaction -------------------------------------------------------------
 
@@ -107,6 +140,7 @@ class SpendingTables:
             self._run(_CHARGE, _columns(self._charges(net), (texts, texts, int8s, int8s, texts)))
         if net.opened:
             self._run(_OPEN, _columns(self._opened(net.opened.values()), (texts, texts, int8s, texts)))
+            self._run(_SPAN, _columns(self._spans(net.opened.values()), (texts, texts, texts, int8s, int8s)))
         if net.closed:
             self._run(_CLOSE, [texts(self._texts.call(key) for key in net.closed)])
         if gone:
@@ -125,14 +159,19 @@ class SpendingTables:
 
     def read(self, scopes: Sequence[str] | None = None) -> Spending:
         """Return the spending of these scopes; None for all."""
-        query, bounds = "SELECT scope, period, tokens, micro_usd, name FROM {s}.budgets", list[Any]()
+        query, bounds = f"{_SPENT} WHERE (tokens <> 0 OR micro_usd <> 0)", list[Any]()
         if scopes is not None:
-            query += " WHERE scope = ANY(%s)"
+            query += " AND scope = ANY(%s)"
             bounds = [texts(map(self._texts.scope, scopes))]
         spent = tuple(sorted(self._texts.spent(*row) for row in self._tables.rows(query, bounds)))
         rows = self._tables.rows("SELECT call, held FROM {s}.reservations")
         reserved = tuple(sorted(self._texts.reservation(*row) for row in rows))
         return Spending(spent, reserved if scopes is None else tuple(in_scopes(reserved, scopes)))
+
+    def now_ms(self) -> int:
+        """Return the server's time."""
+        ((now,),) = self._tables.rows("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        return int(now)
 
     def unlogged(self) -> list[Unlogged]:
         """Return the charges that no log holds."""

@@ -64,6 +64,11 @@ def is_repeatable(error: Exception) -> bool:
     return state_of(error) in _REPEATABLE
 
 
+def is_of_pooler(error: Exception) -> bool:
+    """Return whether a prepared statement is unknown or known already. The statement has done nothing."""
+    return state_of(error) in ("26000", "42P05")
+
+
 def is_passing(error: Exception) -> bool:
     """Return whether a connection may be possible a little later."""
     state = state_of(error)

@@ -76,6 +76,24 @@ def test_a_transaction_that_is_cut_anywhere_is_done_once(
     assert sent.count("COMMIT") == (2 if at == "COMMIT" and before else 1)
 
 
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_pooler_that_loses_prepared_statements_gets_none_from_then_on(link: Link, is_inside: bool) -> None:
+    execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept(n int)")
+
+    def work() -> list[Any]:
+        return link.execute("INSERT INTO kept VALUES (%s) RETURNING n", (7,))
+
+    for _ in range(6):
+        work()
+    link.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")  # unseen by psycopg
+    assert (link.transact("test", work) if is_inside else work()) == [(7,)]
+    assert link.read("SELECT name, statement FROM pg_prepared_statements") == []
+    for _ in range(6):
+        work()
+    assert link.read("SELECT name, statement FROM pg_prepared_statements") == []
+    assert execute("SELECT count(*) FROM kept") == [(13,)]
+
+
 def test_a_transaction_that_fails_leaves_nothing(link: Link) -> None:
     def work() -> None:
         link.execute("INSERT INTO here VALUES (1)")

@@ -9,6 +9,7 @@ from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.spending import BudgetLimit
 from tests.postgres_server import execute
 from tests.runtime.log.kit import events, run
 from tests.runtime.log.postgres.places import OnServer
@@ -96,12 +97,61 @@ def test_what_a_crash_left_open_is_charged_once(place: OnServer) -> None:
     run(work)
 
 
+def test_many_writers_reserve_no_more_than_the_limit_and_each_call_once(place: OnServer) -> None:
+    limits = [BudgetLimit("*", "2026-11", tokens=1_050), BudgetLimit("user:*=user:7", "2026-11-29")]
+
+    async def work() -> None:
+        logs = [place.log() for _ in range(4)]
+        for log in logs:
+            await log.open()
+        await logs[0].create("s", 1, "")
+
+        async def ask(at: int) -> int:
+            granted = 0
+            for turn in range(6):
+                one = reserved("s", 10 * at + turn)
+                first = await logs[at].spending.reserve(one, limits)
+                assert await logs[at].spending.reserve(one, limits) is first or not first
+                granted += first
+            return granted
+
+        assert sum(await asyncio.gather(*map(ask, range(4)))) == 10
+        books = logs[0].spending
+        held = await books.read()
+        assert (len(held.reserved), held.spent) == (10, ())
+        # A settlement of less than its reservation leaves room for the next one.
+        ended: list[SpendingChange] = [Settlement(one, Need(10, 1)) for one in held.reserved[:2]]
+        (head,) = await logs[1].append([Append("s", 0, 1, events(1, 1), ended)])
+        assert isinstance(head, Head)
+        assert [await books.reserve(reserved("s", turn), limits) for turn in (90, 91)] == [True, True]
+        assert await books.reserve(reserved("s", 92), limits) is False
+        assert await books.reserve(reserved("s", 92), [limits[0]._replace(tokens=None), limits[1]])
+        assert (
+            await books.reserve(reserved("s", 93), [limits[0]._replace(tokens=None, micro_usd=80)]) is False
+        )
+        for log in logs:
+            await log.close()
+
+    run(work)
+
+
+def test_the_time_of_budgets_is_the_servers(place: OnServer) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        ((before,),) = execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        assert before <= await log.spending.now_ms() < before + 60_000
+        await log.close()
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("statement", "look"),
     [
         ("UPDATE {s}.budgets SET tokens = -1", "spending"),
         ("UPDATE {s}.reservations SET held = 'x'", "spending"),
-        ("UPDATE {s}.reservations SET call = '[]'", "spending"),
+        ("DELETE FROM {s}.reserved; UPDATE {s}.reservations SET call = '[]'", "spending"),
         ("INSERT INTO {s}.usage SELECT 1, 'd', 'm', 'p', -1, 0, 0, 0, 0, 0, 0, 0", "usage"),
     ],
 )
