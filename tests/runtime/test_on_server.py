@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from callboard import Agent, Budget, Runtime, ScriptedModel, call, say, tool
-from callboard.actors.protocol.usage import Usage
+from callboard import Agent, Runtime, ScriptedModel, call, say, tool
 from callboard.errors import SessionFailed, StoreError
 from callboard.replay.recording import Recording, sessions
-from callboard.runtime.log.reading import open_reader
+from tests.pages import ROOT, blocks
 from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer, on_server
 
@@ -125,29 +124,6 @@ def test_short_time_limits_of_the_role_break_no_session(place: OnServer) -> None
             execute(f"ALTER ROLE owner RESET {limit}")
 
 
-def test_a_budget_holds_over_runtimes_that_spend_at_once(place: OnServer) -> None:
-    most = 6_000
-    each = Usage(input_tokens=50, output_tokens=500)
-
-    async def spend() -> list[bool]:
-        model = ScriptedModel(STEPS, usage=each, max_tokens=500)
-        async with Runtime(place.url, model=model, budgets={"team:*": Budget(tokens=most)}) as runtime:
-            outcomes = [await runtime.run(HOST, "go", tags=["team:red"]) for _ in range(6)]
-        return [one.is_ok for one in outcomes]
-
-    async def work() -> list[list[bool]]:
-        return await asyncio.gather(spend(), spend())
-
-    done = asyncio.run(work())
-    assert [True, False] == [one[0] for one in done][:1] + [one[-1] for one in done][:1]
-    with open_reader(place.url) as reader:
-        spending, unlogged = reader.spending()
-    (spent,) = spending.spent
-    assert sum(map(sum, done)) * 2 * 550 <= spent.amount.tokens <= most
-    assert spending.reserved == ()
-    assert unlogged == []
-
-
 def test_an_address_that_is_none_is_refused_without_its_password() -> None:
     for url in ("mysql://me:geheim@db/agents", "postgresql://me:geheim@db:port/agents"):
         with pytest.raises(Exception, match=r"not a store|cannot be read") as raised:
@@ -161,3 +137,11 @@ def test_an_address_that_is_none_is_refused_without_its_password() -> None:
     with pytest.raises(StoreError) as failed:
         asyncio.run(open_it())
     assert "geheim" not in f"{failed.value!r} {failed.value.__cause__!r} {failed.value.__context__!r}"
+
+
+def test_the_page_about_servers_runs(place: OnServer, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [
+        one for one in blocks((ROOT / "docs" / "postgres.md").read_text()) if one.language == "python"
+    ]
+    exec(block.text.replace("postgresql://app@db.example/agents", place.url), {})
+    assert capsys.readouterr().out == "There are 3 files.\n"
