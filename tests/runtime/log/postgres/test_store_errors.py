@@ -42,6 +42,8 @@ def failure(state: str, words: str = "it failed") -> Exception:
         ("55P03", StoreLocked, "try again"),
         ("57014", StoreFailed, "time limit"),
         ("XX001", StoreUnreadable, "damaged"),
+        ("XX002", StoreUnreadable, "REINDEX"),
+        ("XX000", StoreFailed, "look into its log"),  # as of a file that grew too large
         ("58030", StoreFailed, "its log"),
         ("22003", StoreFailed, "resume"),
     ],
