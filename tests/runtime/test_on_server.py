@@ -7,7 +7,9 @@ import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call, say, tool
 from callboard.errors import SessionFailed, StoreError
+from callboard.replay.page.building import LivePage
 from callboard.replay.recording import Recording, sessions
+from callboard.runtime.log.reading import open_reader
 from tests.pages import ROOT, blocks
 from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer, on_server
@@ -53,6 +55,24 @@ def test_a_session_is_recorded_resumed_and_forked(place: OnServer) -> None:
     for one in (name, fork):
         with Recording.open(place.url, one) as recording:
             assert recording.verify().is_ok
+
+
+def test_a_followed_page_grows_with_the_session(place: OnServer) -> None:
+    async def work() -> None:
+        async with a_runtime(place.url, 2) as runtime:
+            session = await runtime.open(HOST)
+            await session.ask("go")
+            with open_reader(place.url) as reader:
+                page = LivePage(reader, session.session_id)
+                lines = b"".join(page.page()).count(b"\n")
+                first = (await runtime.log.head(session.session_id)).seq
+                await session.ask("again")
+                more = page.more(0, first)
+                assert b"again" in more
+                assert lines
+                assert page.more(more.count(b"\n"), (await runtime.log.head(session.session_id)).seq) == b""
+
+    asyncio.run(work())
 
 
 def test_connections_that_the_server_closes_are_made_again_between_asks(place: OnServer) -> None:
