@@ -6,6 +6,7 @@ Needs CALLBOARD_BENCH (see README.md).
 """
 
 import json
+import os
 import sys
 
 from bench_folder import bench_folder
@@ -85,7 +86,8 @@ def limits_of(run: w.Run) -> Limits:
 def runtime_of(run: w.Run, model: ScriptedModel) -> Runtime:
     """Make the runtime of a variant."""
     durability = "process" if run.variant == "process" else "full"
-    return Runtime(run.folder / "log.db", model=model, limits=limits_of(run), durability=durability)
+    log = os.environ.get("CALLBOARD_LOG_URL") or run.folder / "log.db"
+    return Runtime(log, model=model, limits=limits_of(run), durability=durability)
 
 
 async def fan_out(run: w.Run) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.browser import end_browser
 from tests.effort import effort
+from tests.postgres_server import SharedServer
 from tests.skips import Skips
 
 LONGEST = ("tests/replay/testing/agents/test_guide.py", "tests/test_wheel.py")
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # them for garbage finds none: it took a third of the CPU of collecting, and 6 % of that of the tests.
     gc.disable()
     config.pluginmanager.register(Skips(), "skips")
+    config.pluginmanager.register(SharedServer(), "postgres server")
     # Thousands of small logs wait for a disk, which is slow. No test needs one: power loss is simulated, and
     # a process that is killed leaves its files in memory too.
     if _is_ram_usable():

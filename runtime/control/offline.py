@@ -21,7 +21,7 @@ from callboard.runtime.control.wire import ShownApproval
 from callboard.runtime.log.protocol import Append, EventLog, Stored
 from callboard.runtime.ports.approval_port import given_by, no_question
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.resuming import pages_from, recorded_of
+from callboard.runtime.sessions.resuming import checked_rows, recorded_of
 from callboard.runtime.tools.input_forms import forms_of
 
 
@@ -97,7 +97,7 @@ async def append_answer(log: EventLog, session_id: str, seq: int, answer: Approv
     Raises UnknownName if this event asks no question, Diverged if this code cannot go on with the session,
     MisuseError for an answer that cannot be given.
     """
-    rows = [row async for page in pages_from(log, session_id, 1) for row in page]
+    rows = await checked_rows(log, session_id)
     events = recorded_of(session_id, rows).events
     kind = next((type(event.body) for event in events[max(0, seq - 1) : seq]), None)
     if kind is CallTool and asks_about_effects(events):

@@ -55,6 +55,7 @@ class PageSizes:
         self.events = max(1, min(self._most, 4 * self.events, wanted))
 
 
+DIGEST_KIND: Final = "blake2b-32 callboard/1"  # in a log, to say how its digests are computed
 DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)
 # Rows in memory at a time. Larger pages are not faster: 1,000 to 10,000 differ by less than the noise.

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.reading import file_of, given_log, is_memory
+from callboard.runtime.log.reading import file_of, given_log, is_memory, is_server, server_of
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import Durability
 
@@ -23,7 +24,8 @@ def open_log(
 ) -> EventLog:
     """Return the log at an address; `await log.open()` then takes ownership. Raises MisuseError.
 
-    address: a path, `":memory:"`, or `sqlite:///callboard.db`. durability: "full" syncs the disk at every
+    address: a path, `":memory:"`, `sqlite:///callboard.db`, or `postgresql://user@host/database` (with
+    `callboard[postgres]`), which many processes may open at once. durability: "full" syncs the disk at every
     commit; with "process" a commit survives the process but not a power cut. key: 1 to 64 secret bytes under
     which digests are computed. force: take the log from another process that owns it and does not answer.
     encryption_key: at least 32 random bytes, with which bodies, large values and titles are encrypted. A log
@@ -31,6 +33,8 @@ def open_log(
     """
     if is_memory(address):
         return MemoryLog(key)
+    if is_server(address):
+        return PostgresLog(server_of(str(address)), key, encryption_key=encryption_key)
     return SQLiteLog(file_of(address), durability, key, force=force, encryption_key=encryption_key)
 
 

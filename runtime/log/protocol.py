@@ -4,8 +4,9 @@ A session is one stream of events, numbered from 1 without gaps. Writing is asyn
 owner. Reading needs no event loop and no ownership, and is the only access that replay has.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,7 @@ from callboard.actors.protocol.errors import (
     CorruptLog,
     Fenced,
     HasForks,
+    MisuseError,
     SessionExists,
     SessionNotFound,
     WrongHead,
@@ -38,6 +40,7 @@ class Head(NamedTuple):
 
 
 EMPTY: Final = Head(0, GENESIS)  # the head of a new session
+TAIL_EVENTS: Final = 16  # at the end of a session, whose digests `take_over` checks
 NAMED_MAX: Final = 12  # forks that an error names
 
 
@@ -140,8 +143,9 @@ class EventLog(Protocol):
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """Raise the session's epoch, after which earlier writers append nothing. Return it, and the head.
 
-        Checks every digest before, as no session continues from a damaged log. Raises SessionNotFound,
-        CorruptLog.
+        Checks the digests of the last events (`TAIL_EVENTS`) while no other writer can append, and nothing
+        before them, so that it takes no longer for a long session: `checked` does that. Raises
+        SessionNotFound, CorruptLog.
         """
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
@@ -154,6 +158,15 @@ class EventLog(Protocol):
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         """Return `limit` events from seq `start`, fewer only at the end. Raises SessionNotFound."""
+
+    async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Stored]:
+        """Return up to `limit` events behind `after`, each once its digest was recomputed.
+
+        after: a head up to which they were checked earlier, which the first of them must continue; None to
+        begin at event 1. Fewer only at the end. No session continues from events that were not checked.
+        Raises SessionNotFound, CorruptLog. A store that does not override it returns them unchecked.
+        """
+        return await self.read(session_id, 1 if after is None else after.seq + 1, limit)
 
     async def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""
@@ -207,6 +220,10 @@ class EventLog(Protocol):
 
     async def close(self) -> None:
         """Give up ownership. Acknowledged events stay."""
+
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how much is done, and of how much."""
 
 
 class LogReader(Protocol):
@@ -263,6 +280,22 @@ class LogReader(Protocol):
 
         head: one that was acknowledged earlier, such as that of an outcome; the log must still contain it.
         """
+
+    def check_whole(self) -> None:
+        """Check the parts of the log that belong to no session. Raises CorruptLog."""
+        return
+
+    def copy_to(
+        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
+    ) -> None:
+        """Write a copy of the log, or of one session, to a new file.
+
+        Raises SessionNotFound, StoreError, and MisuseError for a log that is not in a file.
+        """
+        raise MisuseError(
+            "only a log in a file is copied to a file: write its sessions with `callboard export --all -o "
+            "all.jsonl`, and put them into a new log with `callboard import all.jsonl --log NEW`"
+        )
 
     def close(self) -> None:
         """Close the log. Safe to call twice."""

@@ -74,6 +74,29 @@ class SpendingStore(Protocol):
         """Return the charges that no log holds, in the order of their times."""
 
 
+class BudgetLimit(NamedTuple):
+    """The most that calls may have spent and reserved in a scope and period. None: no limit."""
+
+    scope: str
+    period: str
+    tokens: int | None = None
+    micro_usd: int | None = None
+
+
+class SharedSpendingStore(SpendingStore, Protocol):
+    """The spending of budgets in a store that several processes write at once."""
+
+    async def reserve(self, reservation: Reservation, limits: Sequence[BudgetLimit]) -> bool:
+        """Reserve for a call if no limit would be exceeded. Return whether it is reserved.
+
+        Asks and reserves in one step, so that no two processes are given the same amount. A call that is
+        reserved already is reserved once. limits: one for each span of the reservation.
+        """
+
+    async def now_ms(self) -> int:
+        """Return the store's own time, in milliseconds since 1970 UTC, by which all periods go."""
+
+
 class NetChanges:
     """The sum of some changes: reservations that stay open, those that end, and the charges.
 

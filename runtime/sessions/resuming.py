@@ -163,9 +163,24 @@ async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterato
         start += len(page)
 
 
+async def checked_rows(log: EventLog, session_id: str) -> list[Stored]:
+    """Return all rows of a session, whose digests were recomputed. Raises as `pages_from`."""
+    rows: list[Stored] = []
+    while page := await log.checked(session_id, head_of(rows), PAGE):
+        rows += page
+        if len(page) < PAGE:
+            break
+    return rows
+
+
+def head_of(rows: Sequence[Stored]) -> Head | None:
+    """Return the head behind rows that were read; None without one."""
+    return Head(rows[-1].seq, rows[-1].digest) if rows else None
+
+
 async def read_session(log: EventLog, session_id: str) -> RecordedSession:
-    """Read a session. Raises SessionNotFound, CorruptLog, StoreError."""
-    return recorded_of(session_id, [row async for page in pages_from(log, session_id, 1) for row in page])
+    """Read a session, and check its digests. Raises SessionNotFound, CorruptLog, StoreError."""
+    return recorded_of(session_id, await checked_rows(log, session_id))
 
 
 def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
@@ -239,16 +254,18 @@ async def take_over(log: EventLog, session_id: str, now: SessionOpened, rules: R
 
     Raises SessionNotFound, SessionImported, SessionEnded, AgentsChanged, MissingType, Diverged, CorruptLog.
     """
-    recorded = await read_session(log, session_id)
+    rows = await checked_rows(log, session_id)
+    recorded = recorded_of(session_id, rows)
     # First, so that a refusal fences no running owner.
     await _check_all(session_id, recorded, now, rules)
     epoch, head = await log.take_over(session_id)
-    if head.seq != len(recorded.events):  # an owner that was running until now has added events
-        recorded = await read_session(log, session_id)
+    if head != (head_of(rows) or head):  # an owner that was running until now has added events
+        rows = await checked_rows(log, session_id)
+        recorded = recorded_of(session_id, rows)
         await _check_all(session_id, recorded, now, rules)
-    if head.seq != (found := len(recorded.events)):
-        said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
-        raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
+    if head != (head_of(rows) or head) or head.seq != len(rows):
+        said = f"session {session_id} ends at event {head.seq}, and {len(rows)} can be read"
+        raise CorruptLog(f"{said}; see `callboard verify`", session_id, len(rows) + 1)
     return TakenOver(epoch, head, recorded)
 
 

@@ -24,7 +24,7 @@ from callboard.replay.testing.stores.forks import ForkCases  # noqa: E402  # aft
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # after `register_assert_rewrite`
 from callboard.replay.testing.stores.writing import DurabilityCases, WritingCases  # noqa: E402  # as above
 
-__all__ = ["StoreContract", "StorePlace"]
+__all__ = ["CatalogCases", "ForkCases", "StoreContract", "StorePlace"]
 
 
 class StoreContract(WritingCases, ReadingCases, DurabilityCases, CatalogCases, ForkCases):

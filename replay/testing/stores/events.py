@@ -14,6 +14,7 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import StoreError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ToolReturned
@@ -39,6 +40,9 @@ class StorePlace(Protocol):
     def after_crash(self) -> "StorePlace | None":
         """Return the place as it would be if the writing process died now, without closing.
         Called while a log is open there. None for a store that dies with its process.
+
+        A place may also have `set_back()`: it remembers the events and heads of now, and returns a function
+        that puts them back below an open log, as a restored backup would.
         """
 
 
@@ -53,6 +57,20 @@ async def opened(
         await log.create(name, 1, "")
     yield log
     await log.close()
+
+
+@asynccontextmanager
+async def also_open(place: StorePlace, log: EventLog) -> AsyncIterator[EventLog]:
+    """Open the place's log a second time; where the store refuses that, lend the log that is open."""
+    other = place.log()
+    if other is not log:
+        try:
+            await other.open()
+        except StoreError:
+            other = log
+    yield other
+    if other is not log:
+        await other.close()
 
 
 def json_text(characters: int, letter: str = "x") -> msgspec.Raw:

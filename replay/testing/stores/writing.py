@@ -6,6 +6,7 @@ Cases for durability: closing, opening again, a crash, and the hash chain that p
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
@@ -21,10 +22,12 @@ from callboard.actors.protocol.errors import (
     StoreFailed,
     WrongHead,
 )
+from callboard.actors.protocol.events import Event
 from callboard.replay.testing.stores.events import (
     StorePlace,
     add,
     added,
+    also_open,
     event,
     events,
     large,
@@ -33,7 +36,7 @@ from callboard.replay.testing.stores.events import (
     same,
 )
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head
 
 
 @on_loops
@@ -146,7 +149,51 @@ class WritingCases:
             await added(second, "s", epoch, events(3, 3))
             await second.close()
 
+    async def test_of_a_batch_only_the_session_in_the_middle_is_fenced(self, place: StorePlace) -> None:
+        """Let another log object take it over, where the store lets two be open."""
+        async with opened(place, sessions="abc") as log, also_open(place, log) as other:
+            await log.append([Append(name, 0, 1, events(1, 2)) for name in "abc"])
+            epoch, head = await other.take_over("b")
+            batch = [Append(name, 2, 1, events(3, 4)) for name in "abc"]
+            answers = await log.append(batch)
+            assert [type(answer) for answer in answers] == [Head, Fenced, Head]
+            assert answers[0] == await log.head("a")
+            await added(other, "b", epoch, events(head.seq + 1, head.seq + 3))
+            assert isinstance(await add(log, "b", 1, events(3, 4)), Fenced)
+            with closing(place.reader()) as reader:
+                assert [reader.verify_chain(name).seq for name in "abc"] == [4, 5, 4]
+
+    async def test_a_store_that_was_set_back_behind_its_owner_takes_nothing_more(
+        self, place: StorePlace
+    ) -> None:
+        """Put a backup back below an owner, and let another one go on from there under the same epoch."""
+        if (set_back := getattr(place, "set_back", None)) is None:
+            return
+        async with opened(place, sessions="s") as log:
+            await added(log, "s", 1, events(1, 2))
+            put_back = set_back()
+            await added(log, "s", 1, events(3, 3))
+            put_back()
+            assert isinstance(await _outcome(log, events(4, 4)), WrongHead | Fenced | StoreFailed)
+            async with also_open(place, log) as other:
+                if other is not log:
+                    await added(other, "s", 1, [event(3, Cancel("of the other one"))])
+                    assert isinstance(await _outcome(log, events(4, 4)), Fenced)
+            with closing(place.reader()) as reader:
+                assert reader.verify_chain("s").seq == (2 if other is log else 3)
+
     # --- sessions -----------------------------------------------------------------
+
+    async def test_of_two_owners_that_make_one_session_at_once_one_has_made_it(
+        self, place: StorePlace
+    ) -> None:
+        async with opened(place) as log, also_open(place, log) as other:
+            for turn in range(5):
+                made = await asyncio.gather(
+                    *(one.create(f"s{turn}", 1, "") for one in (log, other)), return_exceptions=True
+                )
+                assert sorted(map(type, made), key=str) == [SessionExists, int]
+            assert [row.session_id for row in await log.sessions()] == ["s4", "s3", "s2", "s1", "s0"]
 
     async def test_a_session_is_made_once(self, place: StorePlace) -> None:
         async with opened(place) as log:
@@ -199,6 +246,14 @@ class WritingCases:
             await added(log, "s", 1, events(head + 1, head + 5))
         with closing(place.reader()) as reader:
             reader.verify_chain("s")
+
+
+async def _outcome(log: EventLog, more: Sequence[Event]) -> object:
+    """Append to session s under epoch 1. Return the answer, or the error."""
+    try:
+        return await add(log, "s", 1, more)
+    except StoreFailed as error:
+        return error
 
 
 @on_loops
@@ -254,6 +309,23 @@ class DurabilityCases:
         assert again is not None
         async with opened(again, sessions="s") as log:
             await added(log, "s", 1, events(1, 3))
+
+    async def test_checked_events_are_those_that_were_written_behind_any_head(
+        self, place: StorePlace
+    ) -> None:
+        posted = [*events(1, 30), large(31), *events(32, 40)]
+        async with opened(place, b"a key", sessions="s") as log:
+            await added(log, "s", 1, posted)
+            rows = await log.read("s")
+            assert await log.checked("s") == rows
+            for seq in (1, 16, 31, 39):
+                after = Head(seq, rows[seq - 1].digest)
+                assert await log.checked("s", after, 5) == rows[seq : seq + 5]
+                with pytest.raises(CorruptLog):
+                    await log.checked("s", after._replace(digest=b"x" * 32), 5)
+            assert await log.checked("s", Head(40, rows[39].digest)) == []
+            with pytest.raises(SessionNotFound):
+                await log.checked("nobody")
 
     # --- digests, keys, heads that were kept -----------------------------------------
 

@@ -109,6 +109,9 @@ class SQLiteLog(EventLog):
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         return await self._run(lambda store: store.read(session_id, start, limit))
 
+    async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Stored]:
+        return await self._run(lambda store: store.checked(session_id, after, limit))
+
     async def head(self, session_id: str) -> Head:
         return await self._run(lambda store: store.head(session_id))
 

@@ -26,7 +26,7 @@ from typing import Final, Literal
 
 from callboard.actors.protocol.errors import CorruptLog, StoreIncomplete, StoreLocked, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher, cipher_of, new_cipher
-from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.hash_chain import DIGEST_KIND, HashChain
 from callboard.runtime.log.sqlite.schema import check_schema, is_fresh, make_tables, set_page_format, upgrade
 from callboard.runtime.log.sqlite.store_errors import error_code
 
@@ -39,7 +39,6 @@ CONTEST_TIMEOUT_MS: Final = 500  # for the end of a write when taking a log from
 NEEDED: Final = "needed"
 CHECKPOINT_PAGES: Final = 512  # pages in the WAL from which on it is written back: about 4 MiB
 
-_DIGEST: Final = "blake2b-32 callboard/1"
 _KEY_CHECK: Final = re.compile("(?:[0-9a-f]{16})?")
 _SET_WAL: Final = (
     "UPDATE meta SET value = ? WHERE key = 'wal' "
@@ -50,7 +49,7 @@ _SET_WAL: Final = (
 def insert_meta(connection: sqlite3.Connection, hash_chain: HashChain, encryption_key: bytes | None) -> None:
     """Insert the rows of a new log."""
     rows = {
-        "digest": _DIGEST,
+        "digest": DIGEST_KIND,
         "key_check": hash_chain.key_check,
         "encryption": "" if encryption_key is None else new_cipher(encryption_key).description,
         "owner": "",
@@ -76,7 +75,7 @@ def _damaged(connection: sqlite3.Connection, key: str) -> CorruptLog:
 
 def check_key(connection: sqlite3.Connection, path: Path, hash_chain: HashChain) -> None:
     """Refuse a digest key that the log was not made with. Raises WrongKey, CorruptLog."""
-    if meta_value(connection, "digest") != _DIGEST:
+    if meta_value(connection, "digest") != DIGEST_KIND:
         raise _damaged(connection, "digest")
     kept = meta_value(connection, "key_check")
     if not _KEY_CHECK.fullmatch(kept):

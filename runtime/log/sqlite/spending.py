@@ -6,12 +6,8 @@ The spending of budgets in a SQLite log: its statements, and reading it.
     reservations   the key of a call -> what it has reserved
     unlogged       the key of a call -> what it had reserved, and the time of the charge
 
-A key is the JSON list of session, epoch, agent, turn and attempt. What a call has reserved is the JSON list
-of tokens, micro-dollars and spans. A batch of them goes over as one JSON object, which SQLite need not take
-apart: with a column for each field a call of w1 took 35,000 instructions more.
-
-In an encrypted log a keyed digest stands for the scope in `budgets`, and `name` and what a call has reserved
-are encrypted.
+`spending_texts` says how both are written. A batch of them goes over as one JSON object, which SQLite need
+not take apart: with a column for each field a call of w1 took 35,000 instructions more.
 
 The usage of sessions in a SQLite log: a row for each session, UTC day, model and profile.
 """
@@ -25,12 +21,10 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
-from callboard.actors.protocol.value_types import Spans
-from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
-from callboard.actors.session.budget_scope import Spent
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.session.budget_keys import Reservation, SpendingChange
 from callboard.actors.session.usage_books import Charge
-from callboard.runtime.log.cipher import Cipher, Unopenable
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.protocol import no_session
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.spending import (
@@ -44,6 +38,7 @@ from callboard.runtime.log.spending import (
     in_scopes,
     summed,
 )
+from callboard.runtime.log.spending_texts import SpendingTexts
 
 _FIGURES: Final = Usage.__struct_fields__
 _VALUES: Final = ", ".join(f"json_extract(u.value, '$[{at}]')" for at in range(4 + len(_FIGURES)))
@@ -148,8 +143,6 @@ _SPENT: Final = (
 )
 _OPEN: Final = "SELECT CAST(call AS BLOB), CAST(held AS BLOB) FROM reservations"
 _UNLOGGED: Final = "SELECT CAST(call AS BLOB), CAST(held AS BLOB), at_ms FROM unlogged ORDER BY at_ms, call"
-_key = msgspec.json.Decoder(CallKey).decode
-_held = msgspec.json.Decoder(tuple[int, int, Spans]).decode
 
 
 class SpendingTables:
@@ -157,7 +150,7 @@ class SpendingTables:
 
     def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None = None) -> None:
         self._connection = connection
-        self._cipher = cipher
+        self._texts = SpendingTexts(cipher)
         self.usage = UsageTable(connection)
 
     # --- writing, inside a transaction --------------------------------------------
@@ -167,13 +160,13 @@ class SpendingTables:
         if not (net.charges or net.opened or net.closed):
             return {"usage": self.usage.parameter(usage)}
         charges = [
-            (self._stored(scope), period, amount.tokens, amount.micro_usd, self._name(scope))
+            (self._texts.scope(scope), period, amount.tokens, amount.micro_usd, self._texts.name(scope))
             for (scope, period), amount in net.charges.items()
         ]
         return {
             "charges": _encode(charges).decode(),
             "reserved": self._by_key(net.opened.values()),
-            "settled": _encode([_encode(key).decode() for key in net.closed]).decode(),
+            "settled": _encode([self._texts.call(key) for key in net.closed]).decode(),
             "usage": self.usage.parameter(usage),
         }
 
@@ -211,68 +204,22 @@ class SpendingTables:
         query, bounds = _SPENT, tuple[str, ...]()
         if scopes is not None:
             query += " WHERE scope IN (SELECT value FROM json_each(?))"
-            bounds = (_encode([self._stored(scope) for scope in scopes]).decode(),)
+            bounds = (_encode([self._texts.scope(scope) for scope in scopes]).decode(),)
         rows = self._connection.execute(query, bounds).fetchall()
-        spent = tuple(sorted(self._spent(*row) for row in rows))  # no two are of one scope and period
+        spent = tuple(sorted(self._texts.spent(*row) for row in rows))  # no two are of one scope and period
         reserved = tuple(self._open())
         return Spending(spent, reserved if scopes is None else tuple(in_scopes(reserved, scopes)))
 
     def unlogged(self) -> list[Unlogged]:
         """Return the charges that no log holds."""
         rows = self._connection.execute(_UNLOGGED).fetchall()
-        return [Unlogged(self._reservation(call, held), at_ms) for call, held, at_ms in rows]
+        return [Unlogged(self._texts.reservation(call, held), at_ms) for call, held, at_ms in rows]
 
     def _open(self) -> list[Reservation]:
         rows = self._connection.execute(_OPEN).fetchall()
-        return sorted(self._reservation(call, held) for call, held in rows)
-
-    def _spent(self, scope: Any, period: Any, tokens: Any, micro: Any, name: Any) -> Spent:
-        try:
-            shown = str(scope, "utf-8")
-            if self._cipher is not None:
-                shown = self._cipher.open(("budget", shown), bytes.fromhex(str(name, "ascii"))).decode()
-            amount = _amount(tokens, micro)
-            return Spent(shown, str(period, "ascii"), amount)
-        except (Unopenable, ValueError):
-            raise CorruptLog(
-                f"the row of a budget is damaged (scope {scope!r:.80}, period {period!r:.20}); restore a "
-                "copy of the log, or delete the row: the budget then begins its period again"
-            ) from None
-
-    def _reservation(self, call: Any, held: Any) -> Reservation:
-        try:
-            key = _key(call)
-            if self._cipher is not None:
-                held = self._cipher.open(("reservation", key.session), bytes.fromhex(str(held, "ascii")))
-            tokens, micro, spans = _held(held)
-            return Reservation(key, _amount(tokens, micro), spans)
-        except (Unopenable, ValueError):  # as of msgspec, too
-            raise CorruptLog(
-                f"the row of a reservation is damaged (call {call!r:.200}); restore a copy of the log, or "
-                "delete the row: its call is then charged to no budget"
-            ) from None
-
-    def _stored(self, scope: str) -> str:
-        return scope if self._cipher is None else self._cipher.tag(f"budget {scope}")
-
-    def _name(self, scope: str) -> str:
-        if self._cipher is None:
-            return ""
-        return self._cipher.seal(("budget", self._stored(scope)), scope.encode()).hex()
+        return sorted(self._texts.reservation(call, held) for call, held in rows)
 
     def _by_key(self, reservations: Iterable[Reservation]) -> str:
         """Return what calls have reserved, as a JSON object by their keys."""
-        found = {_encode(one.key).decode(): self._kept(one) for one in reservations}
+        found = {self._texts.call(one.key): self._texts.kept(one) for one in reservations}
         return _encode(found).decode()
-
-    def _kept(self, one: Reservation) -> object:
-        held = (one.need.tokens, one.need.micro_usd, one.spans)
-        if self._cipher is None:
-            return held
-        return self._cipher.seal(("reservation", one.key.session), _encode(held)).hex()
-
-
-def _amount(tokens: object, micro: object) -> Need:
-    if type(tokens) is not int or type(micro) is not int or tokens < 0 or micro < 0:
-        raise ValueError
-    return Need(tokens, micro)

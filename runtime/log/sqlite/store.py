@@ -203,7 +203,7 @@ class SQLiteStore:
         # Without a sync of its own: that of the first append makes both durable, for the WAL is one file.
         with self._unsynced(), self._transaction("take_over"):
             entry = self._tables.entry(session_id)
-            head = self._tables.verify(self._hash_chain, entry)
+            head = self._tables.verify_tail(self._hash_chain, entry)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (entry.number,))
         epoch = entry.epoch + 1
         self._remembered.add({session_id: KnownHead(entry.number, epoch, *head, entry.has_title)})
@@ -289,6 +289,10 @@ class SQLiteStore:
     def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
         with self._reported("read"):
             return self._tables.events(session_id, start, limit)
+
+    def checked(self, session_id: str, after: Head | None, limit: int) -> list[Stored]:
+        with self._reported("read"):
+            return self._tables.checked(self._hash_chain, session_id, after, limit)
 
     def head(self, session_id: str) -> Head:
         with self._reported("head"):

@@ -14,13 +14,22 @@ import msgspec
 from msgspec import structs
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
-from callboard.runtime.log.cipher import Cipher, Unopenable
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
-from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
+from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, Blobs, Kept, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
+from callboard.runtime.log.stored_values import (
+    damaged_session,
+    decrypted,
+    details_in,
+    title_in,
+    whole_body,
+    whole_row,
+    without_parent,
+)
 
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
 _HAS_TITLE: Final = "title <> '' OR kind <> '' OR status <> 'open'"  # as `has_title` of session_rows
@@ -74,7 +83,6 @@ _SessionRow: TypeAlias = tuple[
 ]
 _Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
 
-_details = msgspec.json.Decoder(Details).decode
 _FIELDS: Final = SessionRow.__struct_fields__[:-1]  # the usage is in a table of its own
 
 
@@ -134,9 +142,9 @@ class Tables:
         if entry.is_hidden and not hidden:
             raise no_session(session_id)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
-            raise _damaged_session(session_id)
+            raise damaged_session(session_id)
         if bool(parent) != (entry.base != 0) or not 0 <= entry.base <= entry.head:
-            raise _damaged_session(session_id)
+            raise damaged_session(session_id)
         if len(entry.origin) != DIGEST_BYTES:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
         return entry
@@ -151,9 +159,9 @@ class Tables:
             try:
                 parent = self.entry(child.parent, hidden=True)
             except SessionNotFound:
-                raise _without_parent(child) from None
+                raise without_parent(child.session_id, child.parent, child.base) from None
             if not parent.base < child.base <= parent.head:  # so no chain of parents is a circle
-                raise _without_parent(child)
+                raise without_parent(child.session_id, child.parent, child.base)
             found.insert(0, parent._replace(head=child.base))
         return found
 
@@ -211,13 +219,7 @@ class Tables:
         """Return tags and metadata of a session; none if they cannot be read."""
         if stored is None:
             return Details()
-        try:
-            if self._cipher is not None:
-                stored = self._cipher.open(("details", session_id), stored)
-            return _details(stored)
-        # As for titles: no digest covers these copies, so a damaged one must not hide its session.
-        except (Unopenable, msgspec.DecodeError, UnicodeDecodeError):
-            return Details()
+        return details_in(self._cipher, session_id, stored)
 
     def details_of(self, entry: SessionEntry) -> Details:
         """Return tags and metadata of a session."""
@@ -248,25 +250,16 @@ class Tables:
         except UnicodeDecodeError:
             raise CorruptLog(f"session number {number} has a damaged id; restore a copy of the log") from None
         if _is_damaged(epoch, head):
-            raise _damaged_session(session_id)
+            raise damaged_session(session_id)
         found = self.details(session_id, details)
-        texts = (self._title(session_id, title), number, _text(status), _text(kind))
+        texts = (title_in(self._cipher, session_id, title or b""), number, _text(status), _text(kind))
         state = (failures, last_ms, _text(host))
         fork = (_text(parent), base)
         values = (session_id, epoch, head, created_ms, *texts, *state, *structs.astuple(found), *fork)
         try:
             return msgspec.convert(dict(zip(_FIELDS, values, strict=True)), SessionRow)
         except msgspec.ValidationError:
-            raise _damaged_session(session_id) from None
-
-    def _title(self, session_id: str, stored: bytes | None) -> str:
-        try:
-            if self._cipher is not None and stored:
-                return self._cipher.open(("title", session_id), stored).decode()
-            return str(stored or b"", "utf-8")
-        # No digest covers a title: a damaged one must not keep its session from being read.
-        except (Unopenable, UnicodeDecodeError):
-            return "(a title that cannot be read)"
+            raise damaged_session(session_id) from None
 
     # --- events -------------------------------------------------------------------
 
@@ -317,8 +310,22 @@ class Tables:
         """Check every digest and return the head. known: one that the log must still contain."""
         upto = max(entry.head, known.seq if known else 0)
         # Without their data: the large values of a page may be more than fits into memory.
-        pages = self.checked_pages(hash_chain, entry, upto, known, kept=lambda data: (blob_digest(data), b""))
+        pages = self.checked_pages(hash_chain, entry, upto, known, kept=_without_data)
         return last_head(pages, entry.segment.before)
+
+    def verify_tail(self, hash_chain: HashChain, entry: SessionEntry) -> Head:
+        """Check the last events of a session and return its head. Raises CorruptLog."""
+        first = max(entry.base, entry.head - TAIL_EVENTS)
+        before = self.head_of(entry._replace(head=first))
+        pages = self.checked_pages(hash_chain, entry, entry.head, after=before, kept=_without_data)
+        return last_head(pages, before)
+
+    def checked(self, hash_chain: HashChain, session_id: str, after: Head | None, limit: int) -> list[Stored]:
+        """Return events whose digests were recomputed, as `EventLog.checked` does."""
+        entry = self.entry(session_id)
+        upto = min(entry.head, (after.seq if after else 0) + limit)
+        pages = self.checked_pages(hash_chain, entry, upto, after=after)
+        return [whole_row(session_id, row) for page in pages for row in page]
 
     def _page(self, entry: SessionEntry, query: str, bounds: tuple[int | str, ...]) -> list[_Row]:
         try:
@@ -340,7 +347,7 @@ class Tables:
         made, rows = [], self._rows(entry, page, lambda data: (b"", data))
         # Not by way of `Sealed`, which takes a quarter longer.
         for seq, at, sender, recipient, cause, body, cuts, digest in rows:
-            whole = _whole(entry.session_id, seq, body, cuts) if cuts else body
+            whole = whole_body(entry.session_id, seq, body, cuts) if cuts else body
             made.append(Stored(seq, at, sender, recipient, cause, whole, digest))
         return made
 
@@ -348,9 +355,13 @@ class Tables:
         session_id, names, blobs = entry.session_id, _Names(), Blobs(self._connection, self._cipher, kept)
         for seq, at, sender, recipient, cause, body, digest, cuts in page:
             if self._cipher is not None:
-                body = _decrypted(self._cipher, session_id, seq, body)
+                body = decrypted(self._cipher, session_id, seq, body)
             found = () if cuts is None else blobs.cuts(session_id, seq, cuts)
             yield seq, at, names[sender], names[recipient], cause, body, found, digest
+
+
+def _without_data(data: bytes) -> tuple[bytes, bytes]:
+    return blob_digest(data), b""
 
 
 class _Names(dict[bytes | None, str]):
@@ -370,30 +381,6 @@ def _is_damaged(epoch: int | None, head: int | None) -> bool:
     return epoch is None or epoch < 1 or head is None or not 0 <= head <= SEQ_MAX
 
 
-def _without_parent(fork: SessionEntry) -> CorruptLog:
-    said = f"is a fork, and its parent {fork.parent} has no event {fork.base} of that digest"
-    return CorruptLog(f"session {fork.session_id} {said}; restore a copy of the log", fork.session_id)
-
-
-def _damaged_session(session_id: str) -> CorruptLog:
-    said = f"session {session_id}: its row in the table sessions is damaged; restore a copy of the log"
-    return CorruptLog(said, session_id)
-
-
 def _is_sound(row: _Row) -> bool:
     kinds = (type(row[1]), type(row[4]), type(row[6]))
     return kinds == (int, int, bytes) and None not in (row[2], row[3], row[5])
-
-
-def _decrypted(cipher: Cipher, session_id: str, seq: int, body: bytes) -> bytes:
-    try:
-        return cipher.open(("event", session_id, seq), body)
-    except Unopenable as error:
-        raise corrupt(session_id, seq, f"has a body of another event, or a changed one ({error})") from None
-
-
-def _whole(session_id: str, seq: int, text: bytes, cuts: tuple[Cut, ...]) -> bytes:
-    try:
-        return splice(text, cuts)
-    except ValueError as error:
-        raise corrupt(session_id, seq, f"has a large value in no known place ({error})") from None

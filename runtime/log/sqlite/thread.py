@@ -18,7 +18,6 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -27,6 +26,7 @@ import aiosqlite
 from aiosqlite import core
 
 from callboard.runtime.log.sqlite.meta import BUSY_TIMEOUT_MS
+from callboard.runtime.log.thread_calls import answer
 
 T = TypeVar("T")
 LEAVE_TIMEOUT_S: Final = 10.0  # without `close`; batches that remain in the queue were not acknowledged
@@ -66,7 +66,7 @@ class SQLiteThread:
         """Run a function on the thread, after all that were queued before, and return its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._connection._tx.put_nowait((None, lambda: _answer(loop, future, function)))
+        self._connection._tx.put_nowait((None, lambda: answer(loop, future, function)))
         return await future
 
     def stop(self, last: Callable[[], object], then: Callable[[], object]) -> None:
@@ -109,14 +109,3 @@ def _leak_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_leak_all)
-
-
-def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", function: Callable[[], T]) -> None:
-    """Run the function and hand its result or exception to the loop, if that still runs."""
-    settle: Callable[[], None]
-    try:
-        settle = partial(future.set_result, function())
-    except BaseException as error:
-        settle = partial(future.set_exception, error)
-    with contextlib.suppress(RuntimeError):  # the loop is closed: the caller is gone
-        loop.call_soon_threadsafe(lambda: None if future.done() else settle())

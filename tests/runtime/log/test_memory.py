@@ -1,6 +1,7 @@
 """MemoryLog: the contract, and the same bytes as SQLite's."""
 
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ class InMemory:
 
     def after_crash(self) -> None:
         return None
+
+    def set_back(self) -> Callable[[], None]:
+        (log,) = self.logs
+        kept = deepcopy(log._sessions)
+        return lambda: setattr(log, "_sessions", kept)
 
 
 class TestMemoryLog(StoreContract):

@@ -1,6 +1,8 @@
 """Transcripts of logs: all that a store says in the course of some sessions, the same for any store."""
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -159,11 +161,17 @@ def has_usual_defaults(*kinds: type) -> None:
 
 def answer_alike(memory: MemoryLog, path: Path, **options: Any) -> None:
     """Compare the transcripts of a log in memory and of one in a file. options: of the file."""
-    said, also = run(lambda: answers(memory)), run(lambda: answers(SQLiteLog(path, **options)))
+    with_reader = partial(SQLiteReader, path, **options)
+    compare(memory, SQLiteLog(path, **options), with_reader)
+
+
+def compare(memory: MemoryLog, log: EventLog, reader_of: Callable[[], LogReader]) -> None:
+    """Compare the transcripts of a log in memory and of another one."""
+    said, also = run(lambda: answers(memory)), run(lambda: answers(log))
     for one, other in zip(said, also, strict=True):
         assert one == other
-    has_usual_defaults(EventLog, LogReader, MemoryLog, MemoryReader, SQLiteLog, SQLiteReader)
-    with SQLiteReader(path, **options) as reader:
+    with reader_of() as reader:
+        has_usual_defaults(EventLog, LogReader, MemoryLog, MemoryReader, type(log), type(reader))
         kept = MemoryReader(memory)
         assert (kept.sessions(), kept.usage()) == (reader.sessions(), reader.usage())
         (spent, lost), (same, more) = kept.spending(), reader.spending()

@@ -568,6 +568,10 @@ class Gated(MemoryLog):
         await self._wait()
         return await super().read(*about)
 
+    async def checked(self, *about: Any) -> list[Stored]:
+        await self._wait()
+        return await super().checked(*about)
+
 
 OPENINGS: dict[str, Callable[[Runtime], Opening]] = {
     "open": lambda runtime: runtime.open(HOST),

@@ -238,11 +238,11 @@ class SlowLog(MemoryLog):
     gate: asyncio.Event | None = None
     reads = 0
 
-    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Any]:
-        self.reads += start == 1
+    async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Any]:
+        self.reads += after is None
         if self.gate:
             await self.gate.wait()
-        return await super().read(session_id, start, limit)
+        return await super().checked(session_id, after, limit)
 
 
 def test_two_asks_at_once_wake_it_once() -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,22 @@ class InFile:
             if source.exists():
                 shutil.copy(source, copy)
         return InFile(copy)
+
+    def set_back(self) -> Callable[[], None]:
+        """Remember the sessions and their last events; the file itself is watched."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            heads = connection.execute("SELECT id, head FROM sessions").fetchall()
+
+        def put_back() -> None:
+            with closing(sqlite3.connect(self.path)) as connection, connection:
+                for number, head in heads:
+                    connection.execute("UPDATE sessions SET head = ? WHERE id = ?", (head, number))
+                    base = number << 32
+                    connection.execute(
+                        "DELETE FROM events WHERE id > ? AND id >> 32 = ?", (base | head, number)
+                    )
+
+        return put_back
 
 
 class TestSQLiteLog(StoreContract):

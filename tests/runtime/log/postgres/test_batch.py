@@ -1,0 +1,57 @@
+"""The statement of a batch: one for any number of sessions, with the parts that the batch needs."""
+
+from itertools import product
+
+from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.postgres.batch import Known, Plan, statement_of
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from tests.runtime.log.kit import event, events, large
+
+
+def plan() -> Plan:
+    return Plan(HashChain(), None, lambda place, session_id, text: text)
+
+
+def test_parts_of_one_session_are_one_move_from_its_first_head_to_its_last() -> None:
+    made, known = plan(), Known(7, 1, Head(0, GENESIS))
+    for first in (1, 3):
+        made.add(Append("s", first - 1, 1, events(first, first + 1)), known)
+    (move,) = made.moves.values()
+    digest = HashChain().seal_all("s", GENESIS, events(1, 4)).digests[-1]
+    assert made.answers[1] == move.head == Head(4, digest)
+    assert move.known == known
+    assert [one.seq for one in move.events] == [1, 2, 3, 4]
+
+
+def test_a_part_that_does_not_continue_its_session_is_no_move() -> None:
+    made, known = plan(), Known(7, 2, Head(3, GENESIS))
+    for part in (
+        Append("s", 2, 2, events(3, 3)),
+        Append("s", 3, 1, events(4, 4)),
+        Append("s", 3, 2, events(5, 5)),
+        Append("s", 3, 2, [event(4, sender="\ud800")]),
+    ):
+        made.add(part, known)
+    assert [type(answer) for answer in made.answers] == [WrongHead, Fenced, WrongHead, StoreFailed]
+    assert made.moves == {}
+
+
+def test_every_statement_has_as_many_places_as_values() -> None:
+    for parts in product((False, True), repeat=5):
+        text = statement_of(*parts)
+        wanted = 7 + 7 * parts[0] + 9 + 4 * parts[1] + 2 * parts[2] + 12 * parts[3] + 19 * parts[4]
+        assert text.count("%s") == wanted, parts
+        assert text.count("(") == text.count(")")
+
+
+def test_a_value_that_the_log_has_is_named_and_not_sent() -> None:
+    made = plan()
+    made.add(
+        Append("s", 0, 1, [large(1, 9_000), large(2, 9_000), large(3, 8_000)]), Known(1, 1, Head(0, GENESIS))
+    )
+    move = made.moves["s"]
+    (first, second) = sorted({cut.digest for cuts in move.cuts() for cut in cuts})
+    names, data = made._blobs([move], set())[1], made._blobs([move], set())[3]
+    assert (first in names, second in names, len(data) > 17_000) == (True, True, True)
+    assert len(made._blobs([move], {first, second})[3]) < 100

@@ -1,0 +1,179 @@
+"""PostgresLog: the contract, and what a log on a server has of its own."""
+
+import asyncio
+import gc
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from callboard.actors.protocol.errors import MisuseError, StoreLocked
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
+from callboard.replay.testing.stores import contract
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.protocol import Append, Head
+from tests.effort import long_search
+from tests.postgres_server import execute
+from tests.runtime.log.kit import added, event, events, large, run
+from tests.runtime.log.postgres.places import OnServer, on_server
+from tests.runtime.log.transcripts import compare
+
+KEY = b"k" * 32
+
+
+class TestPostgresLog(StoreContract):
+    @pytest.fixture
+    def place(self) -> Iterator[StorePlace]:
+        with on_server() as place:
+            yield place
+
+
+@long_search
+class TestEncryptedLog(contract.CatalogCases, contract.ForkCases):
+    """The cases in which texts and large values are encrypted; the others do the same as above."""
+
+    @pytest.fixture
+    def place(self) -> Iterator[StorePlace]:
+        with on_server(KEY) as place:
+            yield place
+
+
+@pytest.mark.parametrize("encryption_key", [None, KEY])
+def test_a_log_on_a_server_says_what_one_in_memory_says(encryption_key: bytes | None) -> None:
+    with on_server(encryption_key) as place:
+        compare(MemoryLog(), place.log(), place.reader)
+
+
+def test_any_number_of_processes_may_have_a_log_open(place: OnServer) -> None:
+    async def work() -> None:
+        logs = [place.log() for _ in range(3)]
+        for log in logs:
+            await log.open()
+        for at, log in enumerate(logs):
+            await log.create(f"s{at}", at, "")
+            await added(log, f"s{at}", 1, events(1, 3))
+        assert len(await logs[0].sessions()) == 3
+        with pytest.raises(MisuseError, match="open already"):
+            await logs[0].open()
+        for log in logs:
+            await log.close()
+
+    run(work)
+
+
+def test_a_log_that_is_collected_leaves_its_connections(place: OnServer) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        await log.sessions()
+        assert log._held is not None
+        links.extend(log._held._links)
+
+    links: list[Link] = []
+    run(work)
+    gc.collect()
+    assert len(links) == 2
+    assert all(link._is_closed.is_set() and link._connection is None for link in links)
+
+
+def test_a_forked_process_opens_the_log_itself(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(StoreLocked, match="forked"):
+                await log.sessions()
+        await log.close()
+
+    run(work)
+
+
+def test_the_log_can_be_read_with_psql(place: OnServer) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        odd = ToolReturned(turn=1, call=0, status="ok", output=Json(b'{"a":"\\u0000"}'))
+        await added(log, "s", 1, [*events(1, 2), large(3), event(4, odd)])
+        await log.close()
+
+    run(work)
+    query = (
+        f"SELECT seq, sender, kind, body::json ->> 'reason', time::text FROM {place.schema}.log WHERE seq = 2"
+    )
+    ((seq, sender, kind, reason, time),) = execute(query)
+    assert (seq, sender, kind, reason) == (2, "supervisor", "Cancel", "reason 2")
+    assert time.startswith("2023-11-14 22:13:20.002")
+    rows = execute(f"SELECT kind, body FROM {place.schema}.log ORDER BY seq")
+    assert [kind for kind, _ in rows] == ["Cancel", "Cancel", "ToolReturned", "ToolReturned"]
+    assert "\\u0000" in rows[3][1]
+
+
+def test_the_size_grows_with_the_events_and_is_measured_again(place: OnServer) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        before = log.size_bytes()
+        await added(log, "s", 1, events(1, 500))
+        assert before + 500 * 200 < log.size_bytes() < before + 500 * 1_000
+        await log.vacuum(1)
+        assert log.size_bytes() > before
+        await log.close()
+
+    run(work)
+
+
+def test_a_log_goes_on_when_the_server_ends_its_idle_connections(place: OnServer) -> None:
+    """Do as hosted servers and poolers do while a model takes its time."""
+
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        for first in (1, 4, 7):
+            await added(log, "s", 1, events(first, first + 2))
+            assert len(await log.read("s")) == first + 2
+            execute(
+                "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity "
+                "WHERE application_name = 'callboard' AND datname = current_database()"
+            )
+        assert (await log.take_over("s"))[0] == 2
+        await log.close()
+
+    run(work)
+
+
+def test_writers_that_share_values_and_budgets_are_in_no_deadlock(place: OnServer) -> None:
+    """Let batches name the same values and budgets in opposite orders, as workers do."""
+    scopes = [("a", "2026"), ("b", "2026")]
+
+    async def work() -> None:
+        logs = [place.log() for _ in range(3)]
+        for log in logs:
+            await log.open()
+
+        async def write(at: int) -> None:
+            order = 1 if at % 2 else -1
+            for turn in range(6):
+                await logs[at].create(f"s{at}-{turn}", 1, "")
+                posted = [large(seq, 2_000, chr(97 + (seq * order + turn) % 9)) for seq in range(1, 9)]
+                key = CallKey(f"s{at}-{turn}", 1, "host", turn, 1)
+                settled = Settlement(Reservation(key, Need(5), tuple(scopes[::order])), Need(2))
+                (answer,) = await logs[at].append([Append(key.session, 0, 1, posted, [settled])])
+                assert isinstance(answer, Head)
+
+        await asyncio.gather(*map(write, range(3)))
+        assert [one.amount for one in (await logs[0].spending.read()).spent] == [Need(36), Need(36)]
+        assert execute(f"SELECT count(*) FROM {place.schema}.blobs") == [(9,)]
+        for log in logs:
+            await log.close()
+
+    run(work)
