@@ -30,13 +30,12 @@ from callboard.runtime.sessions.detaching import (
 )
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
-from callboard.runtime.sessions.resuming import RecordedSession
+from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_inputs import SessionInputs
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes
-from callboard.runtime.sessions.stored_rows import pages_from
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.stream_reader import choice_of
 from callboard.runtime.sessions.streaming import SessionStream, check_after
