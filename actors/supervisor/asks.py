@@ -121,7 +121,7 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
 
 
 def _why_not_ready(state: SupervisorState) -> str:
-    if state.phase == "closed" or state.is_closing:
+    if state.is_closing:
         return "the session is closed"
     if state.phase == "asking":
         return "another ask is running"
@@ -242,7 +242,7 @@ def on_cancel(work: UnitOfWork, reason: str) -> None:
 
 def on_close(work: UnitOfWork) -> None:
     """Close the session, and cancel a running ask first."""
-    if work.state.phase in ("closed", "new") or work.state.is_closing:
+    if work.state.phase == "new" or work.state.is_closing:
         return
     work.update_session(is_closing=True)
     if work.state.phase == "asking":
@@ -279,7 +279,7 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
 def _start_grace(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> None:
     """Set the timer of the grace, unless it runs or only a host that finishes by itself is left."""
     if not ask.grace_timer and _has_stragglers(work, outcome):
-        timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
+        timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s))
         work.update_session(ask=replace(ask, grace_timer=timer))
 
 

@@ -35,10 +35,13 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
+from callboard.actors.supervisor.asks import host_budget
+from callboard.actors.supervisor.state import Budget
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
+DEEP = b'{"name":"host","schema":' + b"[" * 100_000
 
 
 def asking(schema: object = None, limits: Limits = NO_LIMITS) -> SessionHarness:
@@ -65,7 +68,7 @@ def test_a_session_is_opened_once() -> None:
     assert head.state.host_name == "host"
 
 
-@pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}'])
+@pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}', DEEP])
 def test_a_session_with_a_damaged_profile_does_not_open(damaged: bytes) -> None:
     head = SessionHarness()
     head.hears("client", SessionOpened(1, "host", (Json(damaged),), ModelSpec("m")))
@@ -155,6 +158,19 @@ def test_the_hosts_own_schema_holds_where_the_ask_gives_none() -> None:
     (begin,) = head.accepts()
     assert isinstance(begin.body, Begin)
     assert begin.body.schema == raw(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("session", "ask", "least"),
+    [(None, None, None), (100, None, 100), (None, 30, 80), (100, 30, 80), (70, 30, 70)],
+)
+def test_a_budget_of_the_session_counts_from_its_start_and_one_of_the_ask_from_now(
+    session: int | None, ask: int | None, least: int | None
+) -> None:
+    tokens = host_budget(Limits(tokens=session), Limits(tokens=ask), Usage(50))
+    assert tokens == Budget(least)
+    of_session, of_ask = (Limits(cost_usd=None if one is None else one / 1e6) for one in (session, ask))
+    assert host_budget(of_session, of_ask, Usage(micro_usd=50)) == Budget(None, least)
 
 
 # --- outcomes ---------------------------------------------------------------------
