@@ -242,7 +242,7 @@ def on_cancel(work: UnitOfWork, reason: str) -> None:
 
 def on_close(work: UnitOfWork) -> None:
     """Close the session, and cancel a running ask first."""
-    if work.state.phase == "new" or work.state.is_closing:
+    if work.state.phase == "new":
         return
     work.update_session(is_closing=True)
     if work.state.phase == "asking":
@@ -264,7 +264,7 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
         return
     work.cancel_timer(ask.deadline_timer)
     if work.state.live and not is_grace_over:
-        _start_grace(work, ask, ask.outcome)
+        _start_grace(work, ask)
         return
     work.cancel_timer(ask.grace_timer)
     later = work.state.later
@@ -276,9 +276,9 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
         _close(work)
 
 
-def _start_grace(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> None:
+def _start_grace(work: UnitOfWork, ask: AskState) -> None:
     """Set the timer of the grace, unless it runs or only a host that finishes by itself is left."""
-    if not ask.grace_timer and _has_stragglers(work, outcome):
+    if not ask.grace_timer and _has_stragglers(work):
         timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s))
         work.update_session(ask=replace(ask, grace_timer=timer))
 
@@ -299,11 +299,14 @@ def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
     )
 
 
-def _has_stragglers(work: UnitOfWork, outcome: AskOutcome) -> bool:
-    """Return False if the only agent left is a host that finishes by itself, after its report has won."""
+def _has_stragglers(work: UnitOfWork) -> bool:
+    """Return False if the only agent left is a host that finishes by itself, after its report has won.
+
+    Any other end of an ask stops the host, unless the host has drained.
+    """
     host = work.record(HOST)
-    is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
-    return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
+    assert host is not None
+    return host.is_stopped or host.children.size > 0
 
 
 def _undrained(work: UnitOfWork) -> list[str]:

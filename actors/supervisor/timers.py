@@ -33,7 +33,6 @@ def on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     elif timer.purpose == "wake":
         _wake(work, timer)
     elif timer.purpose == "deadline":
-        work.update_record(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
         if timer.address == HOST:
             asks.on_deadline(work)
