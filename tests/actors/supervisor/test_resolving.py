@@ -5,11 +5,18 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.limits import DEFAULTS, Limits, fill
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.resolving import Denial, Wanted, profiles_of, resolve, why_denied
+from callboard.actors.supervisor.resolving import (
+    NAMED_SINCE,
+    Denial,
+    Wanted,
+    profiles_of,
+    resolve,
+    why_denied,
+)
 from callboard.actors.supervisor.state import Budget, Record, SupervisorState
 
 FIELDS = Json(b'{"type":"object"}')
@@ -101,3 +108,56 @@ def test_a_budget_that_leaves_nothing_is_named_with_its_place() -> None:
     denial = why_denied(STATE, [RECORD, child], wanted)
     assert denial is not None
     assert (denial.kind, denial.scope) == ("budget", 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "fields", "detail"),
+    [
+        (Limits(max_depth=1), {}, "agents may nest 1 deep, and this one is at that depth"),
+        (Limits(max_depth=2), {}, ""),
+        (Limits(max_agents=3), {}, "at most 3 agents in one session"),
+        (Limits(max_agents=4), {}, ""),
+        (
+            Limits(max_children=5),
+            {"turn_children": 5},
+            "at most 5 delegations in one turn, racers counted singly",
+        ),
+        (
+            Limits(max_children=5),
+            {"turn_children": 5, "background": 1},
+            "at most 5 delegations in one turn, racers counted singly, with those in the background",
+        ),
+        (Limits(max_children=5), {"turn_children": 4}, ""),
+    ],
+)
+def test_a_delegation_is_bounded_by_the_limits_of_its_own_parent(
+    limits: Limits, fields: dict[str, int], detail: str
+) -> None:
+    parent = replace(RECORD, address="host.1", depth=1, limits=fill(limits), **fields)
+    state, ancestry = replace(STATE, agents=3), [RECORD, parent]
+    wanted = resolve(state, ancestry, wish("plain"))
+    found = wanted if isinstance(wanted, Denial) else why_denied(state, ancestry, wanted)
+    assert found == (Denial("denied", detail) if detail else None)
+
+
+def test_a_question_whose_profile_is_nested_too_deep_is_denied() -> None:
+    deep = Json(b'{"name":"q","schema":' + b"[" * 100_000)
+    found = refusal(wish("q", implicit=deep))
+    assert found == Denial("denied", "the profile of the implicit agent cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, ""),
+        (1, "; there are: a0"),
+        (20, f"; there are: {', '.join(f'a{at}' for at in range(20))}"),
+        (22, f"; there are: {', '.join(f'a{at}' for at in range(20))} and 2 more"),
+    ],
+)
+def test_the_error_for_an_unknown_agent_names_at_most_twenty(count: int, told: str) -> None:
+    people = (*(Profile(f"a{at}") for at in range(count)), Profile("tool", input_schema=FIELDS))
+    state = SupervisorState(profiles={one.name: (one, NULL) for one in people}, rules=NAMED_SINCE)
+    parent = replace(RECORD, profile=Profile("host", agents=tuple(one.name for one in people)))
+    denial = Denial("denied", f"there is no agent 'x' to delegate to{told}")
+    assert refusal(wish("x"), parent, state) == denial
