@@ -52,8 +52,5 @@ def on_wake(work: UnitOfWork, sender: str, wake: Wake) -> None:
 
 
 def _wake(work: UnitOfWork, timer: Timer) -> None:
-    record = work.record(timer.address)
-    if record is None or not record.is_running or record.program is None or timer.until is None:
-        return
-    work.update_record(timer.address, program=replace(record.program, wake_timer=0))
+    assert timer.until is not None
     work.post(timer.address, Woken(timer.until))

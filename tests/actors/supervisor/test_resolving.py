@@ -1,26 +1,33 @@
 """Which agents a delegation names, and the first objection to it."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import DEFAULTS, Limits, fill
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.resolving import (
+    CHECKED_AGAIN_SINCE,
     NAMED_SINCE,
     Denial,
     Wanted,
     profiles_of,
     resolve,
+    resolve_again,
     why_denied,
 )
-from callboard.actors.supervisor.state import Budget, Record, SupervisorState
+from callboard.actors.supervisor.state import Budget, Delegation, Record, SupervisorState
 
 FIELDS = Json(b'{"type":"object"}')
 INPUT = Json(b"{}")
+FREE = ModelSpec("f", kind="function")
 HOST = Profile("host", agents=("tool", "plain", "made", "gone", "twin", "absent"))
 PEOPLE = (
     HOST,
@@ -161,3 +168,45 @@ def test_the_error_for_an_unknown_agent_names_at_most_twenty(count: int, told: s
     parent = replace(RECORD, profile=Profile("host", agents=tuple(one.name for one in people)))
     denial = Denial("denied", f"there is no agent 'x' to delegate to{told}")
     assert refusal(wish("x"), parent, state) == denial
+
+
+UNPRICED = "a cost limit applies and the prices of m are not known"
+ONLY_M = (Layer("s", Rights(Allowed(models=("m",)))),)
+
+
+@pytest.mark.parametrize(
+    ("kid", "fields", "limits", "detail"),
+    [
+        (Profile("kid"), {}, Limits(), ""),
+        (
+            Profile("kid"),
+            {"budget": Budget(None, 5)},
+            Limits(),
+            "a cost limit applies and the prices of m are not known",
+        ),
+        (Profile("kid"), {"model": FREE, "budget": Budget(None, 5)}, Limits(), ""),
+        (Profile("kid"), {}, Limits(cost_usd=1), UNPRICED),
+        (
+            Profile("kid", limits=Limits(cost_usd=1)),
+            {},
+            Limits(),
+            "a cost limit applies and the prices of m are not known",
+        ),
+        (Profile("kid", model=ModelSpec("z")), {"handed": ONLY_M}, Limits(), "model 'z' is denied by s"),
+        (Profile("kid"), {"handed": ONLY_M}, Limits(), ""),
+    ],
+)
+def test_a_child_may_use_its_model_and_pay_for_it_also_when_it_begins_later(
+    kid: Profile, fields: dict[str, Any], limits: Limits, detail: str
+) -> None:
+    """Put the agent below a host with a free model and without a budget, a layer or a limit."""
+    host = replace(RECORD, model=FREE)
+    parent = replace(RECORD, address="host.1", depth=1, profile=Profile("p", agents=("kid",)), **fields)
+    state = SupervisorState(profiles={"kid": (kid, NULL)}, rules=CHECKED_AGAIN_SINCE)
+    request = replace(wish("kid"), limits=limits)
+    denial = Denial("denied", detail) if detail else None
+    wanted = resolve(state, [host, parent], request)
+    assert isinstance(wanted, Wanted)
+    assert why_denied(state, [host, parent], wanted) == denial
+    waiting = Delegation(1, 1, 0, (1,), request=request)
+    assert resolve_again(state, [host, parent], waiting) == (denial or ((kid, NULL),))
