@@ -238,7 +238,7 @@ class PortGate:
             opened.is_given_up = owner in self._forgotten
             opened.is_unwanted = owner in self._stopped
             answer = self.without_false_claim(event, self.cancelled(event))
-            actions.append(Refuse(event, event.recipient, answer))
+            actions.append(Refuse(event, answer))
             return
         if owner != SUPERVISOR:
             others = self._of.get(owner)

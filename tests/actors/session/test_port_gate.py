@@ -215,10 +215,10 @@ def test_once_a_stop_is_posted_nothing_starts_for_that_agent() -> None:
     gate = Counter()
     gate.stop("host.1")
     assert gate.grant("host.1") == (
-        Refuse(gate.last, "model", Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
+        Refuse(gate.last, Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
     )
     assert gate.use("host.1", "write") == (
-        Refuse(gate.last, "tools", Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
+        Refuse(gate.last, Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
     )
     assert gate.grant("host.10") == (Start(gate.last),), "nobody else is stopped"
 
@@ -230,7 +230,7 @@ def test_a_refused_request_is_answered_and_then_closed() -> None:
     assert isinstance(refused, Refuse)
     seq = refused.request.seq
     assert gate.may_answer(seq)
-    gate.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=seq)
+    gate.post(refused.request.recipient, refused.answer.recipient, refused.answer.body, cause=seq)
     assert not gate.may_answer(seq)
 
 
@@ -268,7 +268,7 @@ def test_nothing_starts_for_an_agent_that_drained_without_a_stop_until_it_begins
     wish = gate.last.seq
     gate.post("host", "supervisor", Stopped())  # its decider has failed twice
     refused = gate.post("supervisor", "model", CallModel("host", wish))
-    assert refused == (Refuse(gate.last, "model", gate.cancelled(gate.last)),)
+    assert refused == (Refuse(gate.last, gate.cancelled(gate.last)),)
     gate.post("supervisor", "host", BEGIN)
     assert gate.grant("host") == (Start(gate.last),)
 
