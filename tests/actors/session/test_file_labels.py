@@ -77,6 +77,8 @@ def test_a_read_records_no_version() -> None:
     files = FileLabels()
     files.take(CALL, ToolReturned(1, 1, "ok", uses=(Use("read", "a", labels=("secret",)),)))
     assert not files.is_written("a")
+    files.take(CALL, written("b", "1", ()))
+    assert files.is_written("b")
 
 
 def test_bytes_that_come_back_after_nine_other_versions_keep_their_label() -> None:

@@ -255,6 +255,14 @@ def test_later_answers_inputs_and_timers_wait_for_a_step_that_has_not_replied() 
     assert [type(fork.take(is_asked=False)[0]) for _ in range(3)] == [Give, Repost, Fire]
 
 
+def test_an_input_before_a_step_that_has_not_replied_is_given_in_its_place() -> None:
+    replied: Posts = ("model", "host", 4, ModelReplied(1, 1, "ok", Json(b"[]")))
+    fork = Forked([*step(1), client(Tell("t", "host", "Hm.")), replied], [*step(1)])
+    fork.hold(4)
+    (given,) = fork.take(is_asked=False)
+    assert isinstance(given, Repost)
+
+
 # --- timers -----------------------------------------------------------------------------
 
 
