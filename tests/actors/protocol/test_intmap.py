@@ -145,6 +145,13 @@ def test_keys_beyond_the_largest_are_absent_and_do_not_wrap() -> None:
     assert [made.get(1 + 32**depth) for depth in range(1, 9)] == [None] * 8
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 31, 32, 33, 34, 1_025])
+def test_a_map_without_its_last_key_is_the_one_before_it(size: int) -> None:
+    made, before = filled(*range(size)).drop(size - 1), filled(*range(size - 1))
+    assert (made.root, made.shift, made.size) == (before.root, before.shift, before.size)
+    assert filled(*range(size)).drop(0) == filled(*range(1, size))
+
+
 def test_dropped_keys_leave_no_empty_nodes() -> None:
     made = filled(*range(5_000))
     for key in range(4_999):
