@@ -75,9 +75,12 @@ def test_appending_is_putting_behind_the_last(values: list[int]) -> None:
 
 def test_a_long_conversation_is_appended_to_over_every_edge_of_a_level() -> None:
     made: IntMap[int] = IntMap()
+    put: IntMap[int] = IntMap()
     for value in range(1, 1_100):
-        made = made.append(value)
+        made, put = made.append(value), put.put(value - 1, value)
         assert made.last() == value
+        assert made.shift == put.shift
+    assert made.root == put.root
     assert list(made.values()) == list(range(1, 1_100))
 
 
