@@ -191,8 +191,8 @@ class SessionCore:
                     # A stop that was posted together with the request has closed the gate already.
                     if self.gate.may_start(action.request):
                         ports.start(action)
-                case Refuse(request, sender, answer):
-                    ports.post(sender, request.seq, (answer,))
+                case Refuse(request, answer):
+                    ports.post(request.recipient, request.seq, (answer,))
                 case Abort(request):
                     ports.abort(request)
                 case Arm():

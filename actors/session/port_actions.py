@@ -21,10 +21,9 @@ class Start(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(NamedTuple):
-    """The answer to a request that no port acts on."""
+    """The answer, in the port's name, to a request that no port acts on."""
 
     request: Event
-    sender: str
     answer: Post
 
 

@@ -238,7 +238,7 @@ class PortGate:
             opened.is_given_up = owner in self._forgotten
             opened.is_unwanted = owner in self._stopped
             answer = self.without_false_claim(event, self.cancelled(event))
-            actions.append(Refuse(event, event.recipient, answer))
+            actions.append(Refuse(event, answer))
             return
         if owner != SUPERVISOR:
             others = self._of.get(owner)
@@ -284,7 +284,7 @@ class PortGate:
         if (body.uses or body.status == "interrupted") and request is not None:
             self.files.take(request.event.body, body)
         self.history.take(event)
-        if body.status != "ok" and may_have_acted(body, request):
+        if may_have_acted(body, request):
             self._interrupted.add((event.recipient, body.turn, body.call))
 
     def _declare(self, event: Event, actions: list[Action]) -> None:

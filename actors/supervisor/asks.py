@@ -121,7 +121,7 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
 
 
 def _why_not_ready(state: SupervisorState) -> str:
-    if state.phase == "closed" or state.is_closing:
+    if state.is_closing:
         return "the session is closed"
     if state.phase == "asking":
         return "another ask is running"
@@ -250,7 +250,7 @@ def cancel_ask(work: UnitOfWork, reason: str) -> None:
 
 def on_close(work: UnitOfWork) -> None:
     """Close the session, and cancel a running ask first."""
-    if work.state.phase in ("closed", "new") or work.state.is_closing:
+    if work.state.phase == "new":
         return
     work.update_session(is_closing=True)
     if work.state.phase == "asking":
@@ -272,7 +272,7 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
         return
     work.cancel_timer(ask.deadline_timer)
     if work.state.live and not is_grace_over:
-        _start_grace(work, ask, ask.outcome)
+        _start_grace(work, ask)
         return
     work.cancel_timer(ask.grace_timer)
     later = work.state.later
@@ -284,10 +284,10 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
         _close(work)
 
 
-def _start_grace(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> None:
+def _start_grace(work: UnitOfWork, ask: AskState) -> None:
     """Set the timer of the grace, unless it runs or only a host that finishes by itself is left."""
-    if not ask.grace_timer and _has_stragglers(work, outcome):
-        timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
+    if not ask.grace_timer and _has_stragglers(work):
+        timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s))
         work.update_session(ask=replace(ask, grace_timer=timer))
 
 
@@ -307,11 +307,14 @@ def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
     )
 
 
-def _has_stragglers(work: UnitOfWork, outcome: AskOutcome) -> bool:
-    """Return False if the only agent left is a host that finishes by itself, after its report has won."""
+def _has_stragglers(work: UnitOfWork) -> bool:
+    """Return False if the only agent left is a host that finishes by itself, after its report has won.
+
+    Any other end of an ask stops the host, unless the host has drained.
+    """
     host = work.record(HOST)
-    is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
-    return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
+    assert host is not None
+    return host.is_stopped or host.children.size > 0
 
 
 def _undrained(work: UnitOfWork) -> list[str]:

@@ -88,7 +88,8 @@ def shortage(ancestry: list[Record], need: Need, place: int, rules: int) -> str:
     if budget.tokens is not None and spent.tokens + need.tokens + kept.tokens > budget.tokens:
         amounts = (need.tokens, kept.tokens, spent.tokens, budget.tokens)
         return _shortage("tokens", *amounts) if rules >= MONEY_SINCE else _former_shortage("tokens", *amounts)
-    amounts = (need.micro_usd, kept.micro_usd, spent.micro_usd, budget.micro_usd or 0)
+    assert budget.micro_usd is not None
+    amounts = (need.micro_usd, kept.micro_usd, spent.micro_usd, budget.micro_usd)
     if rules >= MONEY_SINCE:
         return _shortage("micro_usd", *amounts)
     return _former_shortage("millionths of a US dollar", *amounts)

@@ -48,7 +48,7 @@ def described_end(
 
     supervisor: the profile of its caller. callee: as `callee_of` has it.
     """
-    if not callee or callee not in state.profiles:
+    if callee not in state.profiles:  # as for a question to a model, whose callee is empty
         return end
     profile = state.profiles[callee][0]
     is_folded = profile.is_folded

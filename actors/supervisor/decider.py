@@ -143,9 +143,7 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     row.handle(work, sender, body)
     if work.freed or work.state.queue.size:
         serve(work, _GO_ON)
-    ask = work.state.ask
-    if ask is not None and ask.outcome is not None:
-        asks.conclude(work)
+    asks.conclude(work)
     return work.take_posts()
 
 

@@ -65,10 +65,10 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
         return
     wanted = resolve(work.state, ancestry, request)
     denial = wanted if isinstance(wanted, Denial) else why_denied(work.state, ancestry, wanted)
-    if isinstance(wanted, Denial) or denial is not None:
-        assert denial is not None
+    if denial is not None:
         _deny(work, ancestry, request, denial)
     else:
+        assert isinstance(wanted, Wanted)
         _take_slots(work, ancestry, wanted)
 
 
@@ -124,7 +124,7 @@ def _take_slots(work: UnitOfWork, ancestry: list[Record], wanted: Wanted) -> Non
     if has_place(parent, count):
         start(work, parent.address, delegation, wanted.profiles, work.seq)
         return
-    join_children(work, work.record(parent.address) or parent, delegation)
+    join_children(work, parent, delegation)
 
 
 def start_from_line(work: UnitOfWork, ancestry: list[Record], delegation: Delegation, seq: int) -> None:
@@ -152,7 +152,7 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profi
     work.put_record(replace(record, turn_children=taken, background=background))
     verdict = work.schema_verdict(schema) if schema != NULL else None
     is_unchecked = schema != NULL and (verdict is None or not verdict.is_good)
-    prepared = _prepared(request, profiles)
+    prepared = _prepared(profiles)
     has_input = request.input != NULL
     if not is_unchecked and not prepared and not has_input:
         begin(work, parent, delegation, profiles)
@@ -173,10 +173,8 @@ def start(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profi
         )
 
 
-def _prepared(request: Delegate, profiles: Profiles) -> tuple[str, ...]:
+def _prepared(profiles: Profiles) -> tuple[str, ...]:
     """Return the agents of a delegation that begin with a context, each once."""
-    if request.implicit != NULL:
-        return ()
     return tuple(dict.fromkeys(profile.name for profile, _ in profiles if profile.is_prepared))
 
 
@@ -235,7 +233,7 @@ def _ask_input(
 
 
 def _timeout_ms(work: UnitOfWork, address: str) -> int:
-    return millis(work.limits_of(address).schema_timeout_s, 5_000)
+    return millis(work.limits_of(address).schema_timeout_s)
 
 
 def begin(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profiles) -> None:

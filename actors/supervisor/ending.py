@@ -108,8 +108,6 @@ def retire(work: UnitOfWork, record: Record) -> None:
     work.update_record(
         record.address,
         is_running=False,
-        turn_timer=0,
-        deadline_timer=0,
         unheard=IntMap(),
     )
     refuse_unheard(work, record)
@@ -177,7 +175,7 @@ def fail_if_over(work: UnitOfWork, parent: str, key: int) -> None:
         return
     last = delegation.reasons.get(delegation.reasons.size - 1)
     assert last is not None
-    end_delegation(work, parent, delegation, last.kind, text=delegation.text, detail=last.detail)
+    end_delegation(work, parent, delegation, last.kind, detail=last.detail)
 
 
 def win(
@@ -222,14 +220,14 @@ def end_delegation(
     """End an open delegation, or settle the outcome of the running ask.
 
     parent: the agent that delegated, or the client.
-    text: the winner's text; without one, an end that is not `ok` carries a racer's partial work.
+    text: the winner's text; an end that is not `ok` carries a racer's partial work instead.
     labels: of the winner; an end that is not `ok` has those of all racers.
     problems: of a wrong input.
     """
     for pending in delegation.pending.values():
         judge_late(work, pending)
     if STATUS[kind] != "ok":
-        text = text or delegation.text or _partial_text(work, parent, delegation)
+        text = delegation.text or _partial_text(work, parent, delegation)
         labels = united(delegation.labels, *(one.labels for one in _racers(work, parent, delegation)))
     ask = work.state.ask
     if parent == CLIENT and ask is not None:
@@ -240,7 +238,7 @@ def end_delegation(
     ancestry = work.ancestry(parent)
     if ancestry is not None:
         end = described_end(work.state, end, ancestry[-1].profile.name, delegation.callee)
-        if STATUS[kind] == "failed" and ancestry[-1].program is not None:
+        if STATUS[kind] == "failed":
             end = with_latch(work, ancestry, end)
     if ancestry is not None:
         _leave_parent(work, ancestry, delegation, end)
@@ -353,5 +351,4 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
 
 def _may_leave(record: Record) -> bool:
     # The host stays: its next ask continues its ordinals and its usage.
-    is_over = record.is_drained and not record.is_running
-    return is_over and not record.children.size and record.address != HOST
+    return record.is_drained and not record.children.size and record.address != HOST

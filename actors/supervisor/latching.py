@@ -63,7 +63,7 @@ def latch(work: UnitOfWork, ancestry: list[Record], place: int, why: str, above:
 def with_latch(work: UnitOfWork, ancestry: list[Record], end: DelegationEnded) -> DelegationEnded:
     """Return the end of a delegation that failed, with the refusal that latches for its parent, if any."""
     parent = work.record(ancestry[-1].address)
-    if parent is None or parent.program is None or not parent.program.refusal or end.kind == "cancelled":
+    if parent is None or parent.program is None or not parent.program.refusal:
         return end
     if not parent.program.is_refused_above and _fits_any(work.state, ancestry):
         work.update_record(parent.address, program=replace(parent.program, refusal=""))
@@ -86,10 +86,7 @@ def _fits_any(state: SupervisorState, ancestry: list[Record], above: Left | None
 
 
 def _models_of(state: SupervisorState, record: Record) -> Iterator[ModelSpec]:
-    """Yield the models that a program may use: for its own turns, its questions, and its agents."""
-    own = record.profile.own_model(record.model)
-    if not own.is_program:
-        yield own
+    """Yield the models that a program may use: for its questions, and for its agents."""
     yield record.model
     yield from record.profile.models
     if record.depth >= (record.limits.max_depth or 0):
@@ -105,9 +102,7 @@ def _models_below(
     state: SupervisorState, profile: Profile, inherited: ModelSpec, seen: set[str]
 ) -> Iterator[ModelSpec]:
     """Yield the models of an agent and those below it. inherited: its parent's. seen: the agents so far."""
-    own, below = profile.own_model(inherited), profile.model_below(inherited)
-    if not own.is_program:
-        yield own
+    below = profile.model_below(inherited)
     yield below
     yield from profile.models
     for name in profile.agents:

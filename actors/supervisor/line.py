@@ -133,12 +133,10 @@ def leave(work: UnitOfWork, address: str, wish: Wish) -> None:
 
 
 def has_place(parent: Record, count: int, *, is_first: bool = False) -> bool:
-    """Return True if a delegation may start now: of a program, one that fits and is the next in line.
+    """Return True if a delegation fits and is the next in line. Only those of programs may have to wait.
 
     count: its copies. is_first: True for the first in line.
     """
-    if not parent.profile.is_eager:
-        return True
     if not is_first and parent.program is not None and parent.program.line.size:
         return False
     return parent.turn_children + count <= (parent.limits.max_children or 0)

@@ -48,15 +48,13 @@ def bytes_of_result(ancestry: list[Record], request: Delegate) -> int:
     ancestry: from the host down to the parent.
     """
     left = _left(ancestry)
-    if left is None or not request.room:
+    if left is None:
         return request.room
     return min(request.room, max(RESULT_BYTES_MIN, left // (PARTS * request.delegations)))
 
 
 def _left(ancestry: list[Record]) -> int | None:
     """Return the bytes that the parent's budget and those above it have left; None without a limit."""
-    if not is_limited(ancestry):
-        return None
     # Without the reservations of calls in flight: they say more about the order of answers than about room.
     specs = ancestry[-1].model.all_specs
     left: list[int] = []

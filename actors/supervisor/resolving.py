@@ -26,7 +26,7 @@ from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.money import MONEY_SINCE, in_dollars
 from callboard.actors.protocol.profiles import Profile, read_profile
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import is_limited, kept_above
+from callboard.actors.supervisor.budgets import kept_above
 from callboard.actors.supervisor.reserve import add
 from callboard.actors.supervisor.reserving import bytes_of_result, need_of
 from callboard.actors.supervisor.rights import agent_refusal, child_refusal
@@ -158,8 +158,6 @@ def _too_many_children(state: SupervisorState, ancestry: list[Record], wanted: W
 def _unfit(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
     """Deny if one of the agents is broken, or is given an input of the wrong form."""
     request = wanted.request
-    if request.implicit != NULL:
-        return None
     for profile, _ in wanted.profiles:
         if profile.unavailable:
             return Denial("unavailable", profile.unavailable)
@@ -173,8 +171,6 @@ def _unfit(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> De
 
 def _over_budget(state: SupervisorState, ancestry: list[Record], wanted: Wanted) -> Denial | None:
     """Deny if a scope leaves nothing for a sub-agent beside the reserve. The lowest such scope is named."""
-    if not is_limited(ancestry):
-        return None
     turn, mine = wanted.request.closing, ancestry[-1].kept
     results = add(add(mine.results, mine.ends), wanted.result)
     own = add(turn, results)

@@ -33,7 +33,6 @@ def on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     elif timer.purpose == "wake":
         _wake(work, timer)
     elif timer.purpose == "deadline":
-        work.update_record(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
         if timer.address == HOST:
             asks.on_deadline(work)
@@ -53,8 +52,5 @@ def on_wake(work: UnitOfWork, sender: str, wake: Wake) -> None:
 
 
 def _wake(work: UnitOfWork, timer: Timer) -> None:
-    record = work.record(timer.address)
-    if record is None or not record.is_running or record.program is None or timer.until is None:
-        return
-    work.update_record(timer.address, program=replace(record.program, wake_timer=0))
+    assert timer.until is not None
     work.post(timer.address, Woken(timer.until))

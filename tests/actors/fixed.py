@@ -1,17 +1,21 @@
-"""The fixed values of the core: what a log leaves out because it is a default, and what its numbers rest on.
+"""The fixed values of the core: the defaults that a log leaves out, its numbers, tables and texts.
 
     python -m tests.actors.fixed      rewrites tests/data/golden/fixed/
 
 A field at its default is not written to the log, an actor begins with the defaults of its state, and numbers
-and tables decide what is posted. So a log that was recorded earlier replays to the byte only as long as these
-values stay, and who changes one has to see it in these files. There is one for each part of `actors/`.
+and tables decide what is posted, and models read the texts. So a log that was recorded earlier replays to the
+byte only as long as these values stay, and who changes one has to see it in these files. There is one for
+each part of `actors/`.
 """
 
 import ast
 import importlib
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import Final, get_type_hints
 
 import msgspec
 
@@ -31,7 +35,38 @@ def lines_of(part: str) -> list[str]:
                 found.update(f"{path.stem}.{line}" for line in _defaults(value))
             elif text := plain(value):
                 found.add(f"{path.stem}.{name} = {text}")
+        found.update(f"{path.stem}.{line}" for line in _texts(module))
     return sorted(found)
+
+
+def _texts(module: ModuleType) -> Iterator[str]:
+    """Yield the texts that the public functions of a module make of plain arguments, a line for each call."""
+    for name, made in vars(module).items():
+        function = inspect.unwrap(made)
+        if name.startswith("_") or not inspect.isfunction(function) or made.__module__ != module.__name__:
+            continue
+        hints = get_type_hints(function)
+        if hints.pop("return", None) is not str or not all(kind in _SAMPLES for kind in hints.values()):
+            continue
+        for at in range(3):
+            given = {key: _SAMPLES[kind](key)[at] for key, kind in hints.items()}
+            with suppress(ValueError, KeyError):  # of a function that refuses such arguments
+                yield f"{name}({_given(given)}) = {made(**given)!r}"
+
+
+_SAMPLES: Final[Mapping[object, Callable[[str], tuple[object, object, object]]]] = {
+    str: lambda name: (f"the {name}", "", "x" * 130),
+    int: lambda name: (12_345_678, 0, 1),
+    bool: lambda name: (True, False, False),
+    tuple[str, ...]: lambda name: (("a", "b"), (), (name,)),
+    list[str]: lambda name: (["a", "b"], [], [name]),
+    Iterable[str]: lambda name: (("a", "b"), (), (name,)),
+}
+"""Three arguments for each kind of parameter: usual, empty, and one more."""
+
+
+def _given(given: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())
 
 
 def _defined(module: ast.Module) -> Iterator[str]:

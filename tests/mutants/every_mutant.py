@@ -24,6 +24,7 @@ import ast
 import gc
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -346,7 +347,7 @@ def main() -> int:
             for mutant, verdict in every:
                 counts[verdict] += 1
                 if verdict != "found":
-                    print(f"{verdict}: {mutant.name}: {mutant.what[:300]}", flush=True)
+                    print(f"{verdict}: {mutant.name}: {shortened(mutant.what)[:300]}", flush=True)
             if counts:
                 print(f"{module.relative_to(ROOT)}: {dict(counts)}", flush=True)
             total += counts
@@ -354,6 +355,16 @@ def main() -> int:
         shutil.rmtree(os.environ["EVERY_MUTANT"], ignore_errors=True)
     print(f"{total['found']} of {total.total()} found")
     return int(total["found"] != total.total())
+
+
+def shortened(what: str, around: int = 10) -> str:
+    """Return a change with a few words around it. A call of ten lines is told with all of its words."""
+    old, new = (re.findall(r"\w+|[^\w\s]", one.replace('"', "'")) for one in what.split(" => ", 1))
+    same = [mine == its for mine, its in zip(old, new, strict=False)]
+    head = max(0, [*same, False].index(False) - around)
+    same_end = [mine == its for mine, its in zip(old[::-1], new[::-1], strict=False)]
+    tail = max(0, [*same_end, False].index(False) - around)
+    return f"{' '.join(old[head : len(old) - tail])} => {' '.join(new[head : len(new) - tail])}"
 
 
 def _memory() -> Path | None:

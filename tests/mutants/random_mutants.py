@@ -18,9 +18,9 @@ boundaries is as likely as one with a single opposite.
 Texts are left alone, and so are annotations, types, asserts, `__all__`, imports and the arguments of an
 exception: a change there is no fault of a rule. `strict=` of a `zip` is an assert, too. The least, the
 greatest, the sum and the union of some values are the same in any order, so the arguments of `min`, `max`,
-`plus`, `add`, `together` and `united` never change places. `return False` returns no None, which is false as
-well. Changes that fail wherever they run would flatter the sample: so a pair that is unpacked at once never
-gets shorter, and the only assignment of a name stays.
+`plus`, `add`, `together`, `united` and `narrow` never change places. `return False` returns no None, which is
+false as well. Changes that fail wherever they run would flatter the sample: so a pair that is unpacked at
+once never gets shorter, and the only assignment of a name stays.
 
 Two tools were looked at for the drawing. Mutmut has no class bodies and tables among its places. Cosmic Ray
 writes each mutant into the sources, and has neither statements nor keywords among its operators. Both make
@@ -64,7 +64,7 @@ _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.BitOr: ast.BitAnd,
 }
 _OPPOSITES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_ANY_ORDER: Final = ("min", "max", "plus", "add", "together", "united")
+_ANY_ORDER: Final = ("min", "max", "plus", "add", "together", "united", "narrow")
 _DELETED: Final = (
     ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Raise, ast.Continue, ast.Break,
     ast.Delete, ast.Return,

@@ -60,6 +60,7 @@ TESTS: Final = {"mirrored": 1, "folder": 2}
 """The number of stages with tests, by the last of them."""
 
 _HANGS: Final = "timeout=60"
+_NO_FILE: Final = "file or directory not found"
 _FIRST: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 Stage: TypeAlias = tuple[str, ...]
@@ -119,6 +120,8 @@ class Copy:
             return Found(name, "too long")
         if done.returncode < 0:
             raise RuntimeError(f"{' '.join(arguments)} was ended by signal {-done.returncode}")
+        if _NO_FILE in done.stderr + done.stdout:  # one was added to the repository after the copy was made
+            raise RuntimeError(f"{' '.join(arguments)}: {_NO_FILE}")
         first = _FIRST.search(done.stdout)
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         return Found(name, first[1] if first else " ".join(last))

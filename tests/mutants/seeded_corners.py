@@ -61,8 +61,8 @@ ENDS: Final = (
         "close-in-the-grace-forgotten",
         "A close that comes while an ask drains is forgotten.",
         "supervisor.asks",
-        '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n        return\n',
-        '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n'
+        '    if work.state.phase == "new":\n        return\n',
+        '    if work.state.phase == "new":\n'
         "        return\n"
         "    if work.state.ask is not None and work.state.ask.outcome is not None:\n"
         "        return\n",

@@ -353,14 +353,14 @@ LINES: Final = (
         "Copies that begin with a context take no place.",
         "supervisor.delegating",
         "    taken = record.turn_children + count\n",
-        "    taken = record.turn_children + count * (not _prepared(request, profiles))\n",
+        "    taken = record.turn_children + count * (not _prepared(profiles))\n",
     ),
     Mutant(
         "one-place-for-prepared-copies",
         "All copies that begin with a context take one place together.",
         "supervisor.delegating",
         "    taken = record.turn_children + count\n",
-        "    taken = record.turn_children + (1 if _prepared(request, profiles) else count)\n",
+        "    taken = record.turn_children + (1 if _prepared(profiles) else count)\n",
     ),
     Mutant(
         "unprepared-place-kept",
@@ -373,8 +373,8 @@ LINES: Final = (
         "out-of-the-line-unprepared",
         "A delegation that has stood in line begins without its context.",
         "supervisor.delegating",
-        "    prepared = _prepared(request, profiles)\n    has_input",
-        "    prepared = _prepared(request, profiles) if seq == work.seq else ()\n    has_input",
+        "    prepared = _prepared(profiles)\n    has_input",
+        "    prepared = _prepared(profiles) if seq == work.seq else ()\n    has_input",
     ),
     Mutant(
         "schema-or-context",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants.every_mutant import changed_functions, mutants_of, verdict_of
+from tests.mutants.every_mutant import changed_functions, mutants_of, shortened, verdict_of
 from tests.mutants.mutant import ROOT, Mutant
 
 SOURCE = """
@@ -54,3 +54,13 @@ def test_a_draw_takes_so_many_mutants_of_a_module_and_each_once() -> None:
     assert len(some) == 4
     assert {one.new for one, _ in some} < {one.new for one, _ in every}
     assert mutants_of(module, 4, 1) != mutants_of(module, 4, 2)
+
+
+def test_a_change_is_told_with_the_words_around_it() -> None:
+    call = ", ".join(f"field{at}=value" for at in range(20))
+    told = shortened(f"f({call}, last=\"x\") => f({call.replace('field9=', 'field8=')}, last='x')")
+    assert "field9" in told
+    assert "field8" in told
+    assert "field0" not in told
+    assert "last" not in told
+    assert shortened("return => pass") == "return => pass"

@@ -134,6 +134,16 @@ def test_the_results_of_a_reply_with_the_last_report_stand_before_the_next_promp
     assert wish.new == (2, 3, 4, 5)  # the reply, both answers, and its own `Begin`
 
 
+def test_the_problems_of_the_last_invalid_report_are_told_although_a_later_one_is_late() -> None:
+    agent = begun(Limits(max_report_attempts=1), SCHEMA)
+    agent.calls("report_back", "report_back")
+    assert agent.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/n", "is wrong"),))) == []
+    (end,) = agent.hears(ReportJudged(1, 1, "late"))
+    assert isinstance(end, Finished)
+    assert end.kind == "invalid_report"
+    assert "is wrong" in end.detail
+
+
 def test_a_request_after_an_unheard_end_names_the_end_and_its_own_begin() -> None:
     agent = AgentHarness("host")
     who = profile("host", ["helper"], background=True, on_finish="cancel")

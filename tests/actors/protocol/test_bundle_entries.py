@@ -66,7 +66,7 @@ def test_a_path_that_leads_out_is_refused(text: str) -> None:
         listed("read", [text])
 
 
-@pytest.mark.parametrize("text", ["", " a", "a*b", "**", "a\n", "x" * 201])
+@pytest.mark.parametrize("text", ["", " a", "a*b", "**", "a\n", "a\nb", "x" * 201])
 def test_a_text_that_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a name"):
         listed("tools", [text])
@@ -119,3 +119,11 @@ def test_an_entry_lies_within_another_if_all_that_it_stands_for_does(
 ) -> None:
     assert covers(entry, [wide], narrow) is is_within
     assert KINDS[entry].is_within(narrow, wide) is is_within
+
+
+@pytest.mark.parametrize(
+    ("entry", "one"),
+    [("tools", "a"), ("tools", "a*"), ("read", "a/b"), ("effects", "read"), ("hosts", "a.b")],
+)
+def test_an_entry_lies_within_itself(entry: str, one: str) -> None:
+    assert KINDS[entry].is_within(one, one)

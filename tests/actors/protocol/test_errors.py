@@ -2,6 +2,8 @@
 
 import inspect
 
+import pytest
+
 from callboard.actors.protocol import errors
 
 CLASSES = {
@@ -61,3 +63,34 @@ def test_every_error_says_its_message_and_keeps_each_of_its_facts() -> None:
         assert facts == {one: given[one] for one in facts}, name
         seen += len(facts)
     assert seen > 8
+
+
+FIELDS = {
+    (name, field)
+    for name, cls in CLASSES.items()
+    if "__init__" in vars(cls)
+    for field in list(inspect.signature(cls).parameters)
+}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in FIELDS}))
+def test_an_error_keeps_every_fact_that_it_was_made_of_and_says_its_message(name: str) -> None:
+    given = {field: 5 if field in ("index", "others", "seq") else f"the {field}" for _, field in FIELDS}
+    mine = {field: value for field, value in given.items() if (name, field) in FIELDS}
+    error = CLASSES[name](**mine)
+    message = mine.pop("message", None)
+    assert {field: getattr(error, field) for field in mine} == mine
+    assert message is None or str(error) == message
+    own = inspect.signature(CLASSES[name]).parameters.values()
+    plain = CLASSES[name](**{one.name: given[one.name] for one in own if one.default == one.empty})
+    for one in own:
+        assert one.default == one.empty or getattr(plain, one.name) == EMPTY[one.name], one.name
+
+
+EMPTY = {"others": 0, "paths": (), "text": "", "kind": "", "session_id": "", "seq": 0}
+
+
+def test_a_broken_history_names_the_first_message_and_counts_further_faults() -> None:
+    start, end = "the history is broken: messages[2] has no role", "; History(..., repair=True) repairs it"
+    assert str(errors.InvalidHistory(2, "has no role")) == start + end
+    assert str(errors.InvalidHistory(2, "has no role", 1_200)) == f"{start} (and 1,200 more){end}"

@@ -75,9 +75,12 @@ def test_appending_is_putting_behind_the_last(values: list[int]) -> None:
 
 def test_a_long_conversation_is_appended_to_over_every_edge_of_a_level() -> None:
     made: IntMap[int] = IntMap()
+    put: IntMap[int] = IntMap()
     for value in range(1, 1_100):
-        made = made.append(value)
+        made, put = made.append(value), put.put(value - 1, value)
         assert made.last() == value
+        assert made.shift == put.shift
+    assert made.root == put.root
     assert list(made.values()) == list(range(1, 1_100))
 
 
@@ -143,6 +146,13 @@ def test_none_cannot_be_put_since_it_means_absent() -> None:
 def test_keys_beyond_the_largest_are_absent_and_do_not_wrap() -> None:
     made = filled(1)
     assert [made.get(1 + 32**depth) for depth in range(1, 9)] == [None] * 8
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 31, 32, 33, 34, 1_025])
+def test_a_map_without_its_last_key_is_the_one_before_it(size: int) -> None:
+    made, before = filled(*range(size)).drop(size - 1), filled(*range(size - 1))
+    assert (made.root, made.shift, made.size) == (before.root, before.shift, before.size)
+    assert filled(*range(size)).drop(0) == filled(*range(1, size))
 
 
 def test_dropped_keys_leave_no_empty_nodes() -> None:

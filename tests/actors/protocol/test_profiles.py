@@ -127,3 +127,8 @@ def test_the_model_of_an_agent_and_of_those_below_it() -> None:
     assert models(model=program, default_model=other) == ("p", "other")
     assert models(default_model=other) == ("first", "first")  # of a program only
     assert read_profile(bytes(encode(Profile("a", model=other)))) == Profile("a", model=other)
+
+
+def test_a_price_of_nothing_is_written_as_the_default_however_it_was_computed() -> None:
+    nothing = float("0.0")
+    assert encode(Prices(1, 2, nothing, 0)) == encode(Prices(1, 2))

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
-from callboard.actors.protocol.folded_results import json_bytes
+from callboard.actors.protocol.folded_results import FOLDED, folded, json_bytes
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
-from callboard.actors.protocol.value_types import Reason, SchemaProblem
+from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaProblem
 
 
 def value(raw: Json) -> dict[str, object]:
@@ -141,7 +142,43 @@ def test_a_judgement_tells_the_model_its_problems() -> None:
     assert is_error
     assert said.splitlines()[1:] == ["- /n: is missing", "- /: is no object"]
     assert prompts.judged_result(ReportJudged(1, 0, "accepted")) == ("Accepted.", False)
-    assert prompts.judged_result(ReportJudged(1, 0, "late"))[1]
+    late = "Too late: this delegation has ended. The report is kept in the log."
+    assert prompts.judged_result(ReportJudged(1, 0, "late")) == (late, True)
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_tools_of_ours_have_a_name_a_description_and_their_schema(background: bool) -> None:
+    schema = Json(b'{"type":"object"}')
+    tool = value(prompts.agent_tool(Callee("finder", schema), "finds facts"))
+    assert tool == {"name": "finder", "description": "finds facts", "input_schema": {"type": "object"}}
+    report = value(prompts.report_tool(schema, background=background))
+    ends = prompts.REPORT_ENDS_TASKS if background else ""
+    assert report == {
+        "name": "report_back",
+        "description": f"Give your result. {prompts.REPORT_NOTE}{ends}",
+        "input_schema": {"type": "object"},
+    }
+    assert prompts.report_tool(schema) == prompts.report_tool(schema, background=False)
+
+
+def test_a_schema_that_is_nested_too_deep_is_wrapped_as_anything() -> None:
+    deep = Json(b'{"type":' + b"[" * 100_000)
+    assert not prompts.is_object_schema(deep)
+    assert prompts.report_tool(deep) == prompts.report_tool(Json(b"{}"))
+
+
+@pytest.mark.parametrize("response", ["ok", "error", "invalid_input", "unavailable"])
+def test_the_end_of_an_agent_tool_is_folded_if_its_input_is_wrong_or_it_is_unavailable(response: str) -> None:
+    metadata = CallMetadata("tool", "host", response)  # type: ignore[arg-type]  # a Response
+    end = DelegationEnded(1, 0, "denied", detail="why", metadata=metadata)
+    plain = prompts.delegation_result(replace(end, metadata=None))
+    is_folded = response in FOLDED
+    assert prompts.delegation_result(end) == ((folded(end), True) if is_folded else plain)
+
+
+def test_one_reason_is_that_of_the_end_and_is_not_told_twice() -> None:
+    one = DelegationEnded(1, 0, "budget", detail="spent", reasons=(Reason("host.1", "budget", "spent"),))
+    assert prompts.delegation_result(one)[0] == "The delegation failed (budget): spent."
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones_and_not_with_a_megabyte() -> None:

@@ -6,8 +6,14 @@ import msgspec
 import pytest
 
 from callboard.actors.agent.state import initial_agent, prefix_of, request_of
+from callboard.actors.protocol.conversation import text_json, user_message
 from callboard.actors.protocol.events import granted_by
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.repair_levels import START, Repair
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.scenario import Scenario, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
@@ -89,3 +95,57 @@ def test_messages_print_as_text_and_hold_no_text_themselves() -> None:
     assert second.messages[0] in second.messages
     with pytest.raises(TypeError, match=r"'find it' in str\(request\.messages\)"):
         assert cast(Any, "find it") in second.messages
+
+
+def made(*origins: tuple[int, Origin], **more: Any) -> ModelRequest:
+    """Make a request of three messages, with the makers of its assistant messages."""
+    history: IntMap[Json] = IntMap()
+    for text in ("one", "two", "three"):
+        history = history.append(user_message((), text_json(text)))
+    makers: IntMap[Origin] = IntMap()
+    for at, origin in origins:
+        makers = makers.put(at, origin)
+    given = {"turn": 2, "attempt": 3, "system": NULL, "tools": (), "history": history, "origins": makers}
+    return ModelRequest(address="host", profile="p", model=MODEL, **{**given, **more})
+
+
+MODEL = ModelSpec("m", 9)
+
+
+def test_a_request_that_states_no_more_is_whole_and_knows_nothing_of_its_session() -> None:
+    request = made()
+    assert (request.is_lossy, request.handed, request.repair) == (False, (0, 0), START)
+    assert (request.deps, request.session_id, request.seq, request.at) == (None, "", 0, 0)
+    assert (request.left_out_ms, request.state_of) == (0, None)
+    assert request.plain is request
+    other = made(is_lossy=True, handed=(1, 2), repair=Repair(1, 1), force_tool="t", digest="d")
+    assert (other.is_lossy, other.handed, other.repair) == (True, (1, 2), Repair(1, 1))
+    assert (other.force_tool, other.digest) == ("t", "d")
+
+
+def test_one_message_is_found_by_its_place() -> None:
+    request = made()
+    assert [request.message(place) for place in range(3)] == list(request.messages)
+    with pytest.raises(IndexError, match="the conversation has no message 3"):
+        request.message(3)
+
+
+@pytest.mark.parametrize(
+    ("origins", "shown"),
+    [
+        ([], None),
+        ([(0, MODEL.made_by)], None),
+        ([(0, named("old"))], [{"from": 0, "origin": {"model": "old"}}]),
+        (
+            [(0, named("old")), (2, MODEL.made_by)],
+            [{"from": 0, "origin": {"model": "old"}}, {"from": 2, "origin": {"model": "m"}}],
+        ),
+    ],
+)
+@pytest.mark.parametrize("level", [0, 1])
+def test_the_body_names_other_makers_and_repairs_and_no_usual_ones(
+    origins: list[tuple[int, Origin]], shown: object, level: int
+) -> None:
+    body = msgspec.json.decode(made(*origins, repair=Repair(level, 1)).body())
+    assert body.get("origins") == shown
+    assert body.get("repair") == ({"level": 1, "version": 1} if level else None)

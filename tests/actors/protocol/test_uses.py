@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.bundle_entries import KINDS
 from callboard.actors.protocol.bundles import Allowed, Denied, LabelRule, Rights
 from callboard.actors.protocol.layers import Layer, Layers, effective
+from callboard.actors.protocol.refusals import denied
 from callboard.actors.protocol.uses import CAPABILITY, Use, refusal_among, use_refusal
 
 NAMES = {
@@ -65,3 +66,19 @@ def test_a_label_that_one_use_brings_counts_from_the_next_one_on() -> None:
     assert refusal_among(held, (read, sent), ()) == refusal
     assert refusal_among(held, (sent,), ("secret",)) == refusal
     assert refusal_among((), (read, sent), ()) == ""
+
+
+def test_a_refusal_names_the_entry_and_the_capability_that_each_use_needs() -> None:
+    nothing = (Layer("x", Rights(Allowed(read=(), write=(), hosts=(), secrets=(), memory=()))),)
+    blind = (Layer("x", Rights(Allowed(capabilities=()))),)
+    for entry, capability in {
+        "read": "files",
+        "write": "files",
+        "hosts": "network",
+        "secrets": "secrets",
+        "memory": "memory",
+    }.items():
+        name = NAMES[entry][0]
+        assert use_refusal((), entry, name, ()) == ""
+        assert use_refusal(nothing, entry, name, ()) == denied(entry, name, "x")
+        assert use_refusal(blind, entry, name, ()) == denied("capabilities", capability, "x", "")

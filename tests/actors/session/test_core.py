@@ -152,7 +152,7 @@ def test_the_ports_perform_each_action_of_the_gate() -> None:
     call = driver.log[-1]
     answer = Post(HOST, ModelReplied(1, 1, "cancelled"))
     driver.did.clear()
-    driver.core.perform([Refuse(call, MODEL, answer), GiveBack(HOST, None), Abort(call), Disarm(3)], driver)
+    driver.core.perform([Refuse(call, answer), GiveBack(HOST, None), Abort(call), Disarm(3)], driver)
     last = driver.log[-1]
     assert (last.sender, last.cause, Post(last.recipient, last.body)) == (MODEL, call.seq, answer)
     assert driver.did[-3:] == ["give back host", f"abort {call.seq}", "disarm 3"]

@@ -3,15 +3,30 @@
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import HOST, TOOLS
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, TOOLS
+from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Stopped
 from callboard.actors.protocol.port_messages import ToolReturned
-from callboard.actors.session.file_history import FileHistory, bases_of, why_unfit
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.session.file_history import (
+    INTERRUPTED,
+    FileHistory,
+    Gap,
+    bases_of,
+    contents_for,
+    digest_in,
+    history_of,
+    why_unfit,
+)
 
 _NONE = FileVersion("a", is_found=True)
 
@@ -125,3 +140,60 @@ def test_a_result_without_its_bytes_fits_no_copy_unless_told() -> None:
     now = FileHistory()
     assert "does not have the bytes of a (secret)" in why_unfit(body, bases_of(body, now), {}, now)
     assert why_unfit(body, bases_of(body, now), {}, now, skips_lost=True) == ""
+
+
+def opening(body: SessionOpened | Resumed | Forked) -> Event:
+    return Event(1, 1, CLIENT, SUPERVISOR, 0, body)
+
+
+def area(*, history: bool) -> FileArea:
+    return FileArea("files", history=history)
+
+
+OPENED = SessionOpened(2, "host", (), ModelSpec("m"))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "is_kept"),
+    [
+        ([], False),
+        ([OPENED], False),
+        ([replace(OPENED, files=area(history=True))], True),
+        ([replace(OPENED, files=area(history=True)), Resumed(2)], True),
+        ([replace(OPENED, files=area(history=True)), Resumed(2, files=area(history=False))], False),
+        ([OPENED, Resumed(2, files=area(history=True))], True),
+        ([OPENED, Forked("s", 1, "", Resumed(2, files=area(history=True)))], True),
+    ],
+)
+def test_a_call_that_was_interrupted_leaves_a_gap_if_the_session_keeps_versions(
+    bodies: list[SessionOpened | Resumed | Forked], is_kept: bool
+) -> None:
+    cut = Event(7, 7, TOOLS, HOST, 6, ToolReturned(1, 0, "interrupted"))
+    told = Event(8, 8, TOOLS, HOST, 6, ToolReturned(1, 0, "interrupted", files_gap="too many"))
+    done = Event(9, 9, TOOLS, HOST, 6, ToolReturned(1, 0))
+    found = history_of([*map(opening, bodies), cut, told, done, Event(10, 9, HOST, TOOLS, 6, Stopped())])
+    assert found.is_kept == is_kept
+    gaps = [Gap(7, INTERRUPTED)] * is_kept + [Gap(8, "too many")]
+    assert found.gaps_to(9) == found.gaps == gaps
+    assert [found.gaps_to(seq) for seq in (6, 7)] == [[], gaps[:-1]]
+
+
+def content(digest: str, base: str = "") -> Json:
+    return Json(msgspec.json.encode({"digest": digest, "base": base}))
+
+
+def test_a_log_is_given_the_bytes_that_it_lacks_and_those_of_their_bases() -> None:
+    contents = {"1": content("1"), "2": content("2", "1"), "3": content("3", "2"), "4": content("4", "4")}
+    versions = {digest: FileVersion(f"f{digest}", digest, 1) for digest in "1234"}
+
+    def given(digests: str, known: str = "") -> list[str]:
+        return [digest_in(one) for one in contents_for([versions[one] for one in digests], contents, known)]
+
+    assert given("1") == ["1"]
+    assert given("3") == ["3", "2", "1"]
+    assert given("23") == ["2", "1", "3"]
+    assert given("3", known="2") == ["3"]
+    assert given("1", known="1") == []
+    assert given("4") == ["4"]
+    lost = FileVersion("f1", "1", 1, left_out="secret")
+    assert contents_for([lost, FileVersion("gone"), FileVersion("new", "9", 1)], contents, ()) == ()

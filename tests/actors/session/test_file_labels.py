@@ -77,6 +77,8 @@ def test_a_read_records_no_version() -> None:
     files = FileLabels()
     files.take(CALL, ToolReturned(1, 1, "ok", uses=(Use("read", "a", labels=("secret",)),)))
     assert not files.is_written("a")
+    files.take(CALL, written("b", "1", ()))
+    assert files.is_written("b")
 
 
 def test_bytes_that_come_back_after_nine_other_versions_keep_their_label() -> None:
@@ -111,3 +113,20 @@ def test_no_label_of_a_write_is_ever_lost(made: list[tuple[str, str, Labels]]) -
         assert set(of) <= set(files.labels_of(path, digest))
         assert set(of) <= set(files.labels_of(path, "changed"))
         assert len(files._versions[path]) <= VERSIONS_MAX + 1
+
+
+def test_eight_versions_are_told_apart_and_an_unnamed_one_is_none_of_the_older() -> None:
+    files = FileLabels()
+    for number in range(8):
+        files.note("a", f"v{number}", (f"l{number}",))
+    assert files.labels_of("a", "v0") == ("l0",)
+    files.note("a", "v8", ("l8",))
+    assert "unknown" in files.labels_of("a", "v0")
+    assert "unknown" in files.labels_of("a", "")
+
+
+def test_a_call_that_has_ended_and_tells_no_write_labels_no_file() -> None:
+    files = FileLabels()
+    files.declare(opened(()))
+    files.take(CALL, ToolReturned(1, 1, "ok"))
+    assert files.labels_of("b", "") == ()

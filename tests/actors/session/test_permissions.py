@@ -38,6 +38,15 @@ def test_always_covers_the_same_tool_of_the_same_profile_and_nothing_else() -> N
 def test_an_interrupted_call_is_never_covered_and_gives_no_permission() -> None:
     assert held(question()).covering(question(is_repeat=True)) is None
     assert list(held(question(is_repeat=True))) == []
+    assert held(question()).covering(replace(question(), round=1)) is None
+    assert list(held(replace(question(), round=1))) == []
+
+
+def test_permissions_stand_in_the_order_in_which_they_were_given() -> None:
+    made = held(question("pay"))
+    for seq, tool in ((5, "send"), (9, "call")):
+        made.give(question(tool), answer(seq, ALWAYS))
+    assert [one.seq for one in made] == [5, 7, 9]
 
 
 def test_a_denial_and_a_plain_yes_give_no_permission() -> None:

@@ -60,6 +60,9 @@ def returned(cause: int, turn: int, **more: object) -> Posts:
     return "tools", "host", cause, ToolReturned(turn, 0, **more)  # type: ignore[arg-type]  # its fields
 
 
+STARTED: Posts = ("tools", "host", 2, ToolStarted(1, 0))
+
+
 def events(*posts: Posts, first: int = 1, every_ms: int = 10) -> list[Event]:
     return [Event(seq, every_ms * seq, *post) for seq, post in enumerate(posts, first)]
 
@@ -194,6 +197,30 @@ def test_answers_come_in_the_order_of_the_recording_and_those_that_came_together
     assert fork.take() == ()
 
 
+def test_answers_come_together_as_long_as_they_stand_one_behind_the_other() -> None:
+    calls = [tool(turn) for turn in (1, 2, 3, 4)]
+    beside: Posts = client(Tell("t", "x", "Hm."))
+    answers = [returned(2, 1), returned(3, 2), returned(4, 3), beside, returned(5, 4)]
+    fork = Forked([*calls, *answers], calls)
+    fork.playback.inputs.clear()
+    fork.hold(2, 3, 4, 5)
+    assert [[one.request.seq for one in fork.take() if isinstance(one, Give)] for _ in range(3)] == [
+        [2, 3, 4],
+        [5],
+        [],
+    ]
+
+
+def test_a_timer_that_passes_parts_answers_that_came_together() -> None:
+    calls = [tool(1), tool(2)]
+    fork = Forked([*calls, returned(2, 1), returned(3, 2)], calls)
+    fork.hold(2, 3)
+    fork.playback.arm(1, 9, 45)
+    first, then, last = (fork.take() for _ in range(3))
+    assert [one.request.seq for one in (*first, *last) if isinstance(one, Give)] == [2, 3]
+    assert then == (Fire(1, 9, 45),)
+
+
 def test_while_a_port_works_an_input_waits_for_its_time_and_an_answer_does_not() -> None:
     fork = Forked([client(Ask("r", NULL)), tool(1), returned(3, 1)], [tool(1)])
     assert fork.playback.asks_left() == 1
@@ -255,6 +282,14 @@ def test_later_answers_inputs_and_timers_wait_for_a_step_that_has_not_replied() 
     assert [type(fork.take(is_asked=False)[0]) for _ in range(3)] == [Give, Repost, Fire]
 
 
+def test_an_input_before_a_step_that_has_not_replied_is_given_in_its_place() -> None:
+    replied: Posts = ("model", "host", 4, ModelReplied(1, 1, "ok", Json(b"[]")))
+    fork = Forked([*step(1), client(Tell("t", "host", "Hm.")), replied], [*step(1)])
+    fork.hold(4)
+    (given,) = fork.take(is_asked=False)
+    assert isinstance(given, Repost)
+
+
 # --- timers -----------------------------------------------------------------------------
 
 
@@ -287,6 +322,19 @@ def test_of_timers_without_a_recorded_firing_the_first_that_is_due_fires() -> No
     assert fork.take(99) == ()
 
 
+def test_of_timers_that_have_passed_the_earliest_fires_first_and_none_after_a_stop() -> None:
+    fork = Forked([client(Ask("r", NULL))], [])
+    for timer, due in ((1, 40), (2, 30), (3, 50)):
+        fork.playback.arm(timer, timer, due)
+    assert fork.playback.next_due(is_asked=True) == 30
+    assert fork.playback.next_due(is_asked=False) == 20
+    assert fork.take(99) == (Fire(2, 2, 30),)
+    assert fork.take(99) == (Fire(1, 1, 40),)
+    fork.playback.stop()
+    assert fork.playback.next_due(is_asked=False) is None
+    assert fork.take(99, is_asked=False) == ()
+
+
 # --- a later process --------------------------------------------------------------------
 
 
@@ -298,6 +346,8 @@ def test_a_later_process_knows_the_inputs_and_answers_that_were_given() -> None:
     assert [one.body for one in fork.playback.inputs] == [asks[1][3]]
     (left,) = fork.playback.recorded.answers.values()
     assert [one.seq for one in left] == [7]
+    fork.playback.note_own(events(asks[1], asks[0], first=4))
+    assert fork.playback.inputs == []
 
 
 @pytest.mark.parametrize(
@@ -309,7 +359,10 @@ def test_a_later_process_knows_the_inputs_and_answers_that_were_given() -> None:
         ("recorded", "write", [returned(2, 1, status="needs_effect")], False),
         ("recorded", "write", [returned(2, 1, reused=9)], False),
         ("recorded", "write", [], False),
-        ("recorded", "write", [("tools", "host", 2, ToolStarted(1, 0))], True),
+        ("recorded", "write", [STARTED], True),
+        ("recorded", "write", [STARTED, returned(2, 1)], True),
+        ("recorded", "write", [STARTED, returned(2, 1, status="cancelled")], False),
+        ("recorded", "write", [STARTED, returned(2, 1, reused=9)], False),
         ("recorded", "read", [returned(2, 1)], False),
         ("recorded", "idempotent", [], False),
         ("live", "idempotent", [], True),

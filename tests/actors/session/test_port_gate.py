@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission
+from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.file_area import FileArea
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, Stop, Stopped, TurnRequested
@@ -28,13 +30,19 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
     ToolStarted,
+    ToolStatus,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey, StateUpdate
 from callboard.actors.protocol.usage import ZERO, Need, Usage
+from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import CacheRequest
+from callboard.actors.session.file_history import history_of
+from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, GiveBack, Refuse, Start
 from callboard.actors.session.port_gate import PortGate
-from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
+from callboard.actors.session.port_table import NEVER_STARTED, PORT_REQUESTS, interrupted, owner_of
+from callboard.actors.session.shared_state import folded
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 
@@ -42,8 +50,8 @@ BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 class Counter(PortGate):
     """A gate that numbers its events."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, is_strict: bool = False) -> None:
+        super().__init__(is_strict)
         self.events: list[Event] = []
 
     def post(self, sender: str, recipient: str, body: AnyMessage, cause: int = 0) -> tuple[Action, ...]:
@@ -142,7 +150,10 @@ def cached(gate: Counter, seq: int) -> int:
 @pytest.mark.parametrize("between", ["nothing", "an effect", "an open effect"])
 def test_a_result_is_given_again_unless_an_effect_came_between(between: str) -> None:
     gate = Counter()
-    look = CallTool(1, 0, "look", "read", Json(b"{}"), cache=CacheRequest("k"))
+    look = CallTool(1, 0, "look", "read", Json(b"{}"), cache=CacheRequest("k", ttl_ms=9))
+    gate.use("other")
+    assert gate.cached_result(gate.last, 1_000) is None
+    gate = Counter()
     gate.post("host", "tools", look)
     gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=1)
     if between != "nothing":
@@ -151,6 +162,9 @@ def test_a_result_is_given_again_unless_an_effect_came_between(between: str) -> 
         gate.post("tools", "host", ToolReturned(1, 1, "ok"), cause=3)
     gate.post("host", "tools", replace(look, call=2))
     assert cached(gate, gate.last.seq) == (2 if between == "nothing" else 0)
+    assert gate.cached_result(gate.last, 1_009) is None
+    gate.grant("host")
+    assert gate.cached_result(gate.last, 1_000) is None
 
 
 def test_an_effect_that_was_open_at_the_first_call_of_such_a_tool_counts() -> None:
@@ -201,10 +215,10 @@ def test_once_a_stop_is_posted_nothing_starts_for_that_agent() -> None:
     gate = Counter()
     gate.stop("host.1")
     assert gate.grant("host.1") == (
-        Refuse(gate.last, "model", Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
+        Refuse(gate.last, Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
     )
     assert gate.use("host.1", "write") == (
-        Refuse(gate.last, "tools", Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
+        Refuse(gate.last, Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
     )
     assert gate.grant("host.10") == (Start(gate.last),), "nobody else is stopped"
 
@@ -216,7 +230,7 @@ def test_a_refused_request_is_answered_and_then_closed() -> None:
     assert isinstance(refused, Refuse)
     seq = refused.request.seq
     assert gate.may_answer(seq)
-    gate.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=seq)
+    gate.post(refused.request.recipient, refused.answer.recipient, refused.answer.body, cause=seq)
     assert not gate.may_answer(seq)
 
 
@@ -254,7 +268,7 @@ def test_nothing_starts_for_an_agent_that_drained_without_a_stop_until_it_begins
     wish = gate.last.seq
     gate.post("host", "supervisor", Stopped())  # its decider has failed twice
     refused = gate.post("supervisor", "model", CallModel("host", wish))
-    assert refused == (Refuse(gate.last, "model", gate.cancelled(gate.last)),)
+    assert refused == (Refuse(gate.last, gate.cancelled(gate.last)),)
     gate.post("supervisor", "host", BEGIN)
     assert gate.grant("host") == (Start(gate.last),)
 
@@ -482,3 +496,148 @@ def test_a_timer_is_moved_until_it_has_fired_or_is_disarmed() -> None:
     gate.post("clock", "supervisor", TimerFired(1))
     assert gate.timers == {}
     gate.post("clock", "supervisor", TimerFired(1))
+
+
+# --- what the log says of a session -----------------------------------------------------
+
+AREA = FileArea("files", labels=("start",), history=True)
+OPENED = SessionOpened(
+    2, "host", (), ModelSpec("m"), state=(StateKey("a", "replace", Json(b"1")),), files=AREA
+)
+SAVED = ToolReturned(
+    1,
+    0,
+    state_update=(StateUpdate("a", Json(b"2")),),
+    uses=(Use("write", "notes", "d1", ("secret",)),),
+    files=(FileVersion("notes", "d1", 1),),
+)
+
+
+def test_the_gate_has_the_state_and_the_files_as_of_the_log_and_a_call_those_of_its_request() -> None:
+    gate, labels = Counter(), FileLabels()
+    gate.post("client", "supervisor", OPENED)
+    gate.use("host", "write")
+    early = gate.last
+    gate.use("host.1", "write")
+    gate.post("tools", "host", SAVED, cause=early.seq)
+    gate.post("tools", "host", SAVED, cause=99)  # without a request: no call is known that wrote a file
+    gate.use("host", "write", 1)
+    late = gate.last
+    gate.post("tools", "host.1", ToolReturned(1, 0, "interrupted"), cause=3)
+    more = Resumed(2, state=(StateKey("b", "append", Json(b"[]")),), files=replace(AREA, labels=("mail",)))
+    gate.post("client", "supervisor", more)
+    assert gate.shared == folded(gate.events)
+    assert gate.state_for(late).json_of("a") == Json(b"2")
+    with pytest.raises(KeyError):
+        gate.state_for(early)
+    kept = history_of(gate.events)
+    assert (gate.history.versions, gate.history.gaps) == (kept.versions, kept.gaps)
+    assert gate.history.is_kept
+    labels.declare(gate.events[0])
+    labels.take(early.body, SAVED)
+    labels.take(gate.events[2].body, ToolReturned(1, 0, "interrupted"))
+    labels.declare(gate.last)
+    for path, digest in (("notes", "d1"), ("notes", "d2"), ("other", "")):
+        assert gate.files.labels_of(path, digest) == labels.labels_of(path, digest)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
+@pytest.mark.parametrize("status", ["ok", "error", "interrupted", "input_required", "cancelled"])
+def test_only_a_call_that_may_have_acted_and_goes_on_is_never_said_not_to_have_started(
+    effect: Effect, status: ToolStatus
+) -> None:
+    gate = Counter()
+    gate.use("host", effect)
+    gate.post("tools", "host", ToolReturned(1, 0, status), cause=1)
+    gate.use("host", effect)
+    again = gate.last
+    may = status == "interrupted" or (status == "input_required" and effect != "read")
+    taken = gate.take_answer(again.seq, gate.cancelled(again))
+    assert taken == (interrupted(again, (1, 0)) if may else gate.cancelled(again))
+
+
+def test_a_request_that_is_refused_is_never_wanted_and_an_unknown_one_is_no_ones() -> None:
+    for body in (Stop("cancelled"), Stopped()):
+        gate = Counter()
+        gate.post("host", "supervisor", TurnRequested(1, 1, Need(5), "d"))
+        wish = gate.last
+        sender, recipient = ("supervisor", "host") if isinstance(body, Stop) else ("host", "supervisor")
+        gate.post(sender, recipient, body)
+        gate.post("supervisor", "model", CallModel("host", wish.seq))
+        refused = gate.last
+        assert not gate.is_wanted(refused.seq)
+        assert gate.wish_of(refused) == wish.body
+        gate.post("model", "host", ModelReplied(1, 1, "cancelled"), cause=refused.seq)
+        assert gate.is_wanted(refused.seq)
+        assert not gate.may_start(refused)
+
+
+def test_what_the_supervisor_asks_for_itself_is_never_cancelled_and_stays_open_for_the_next_process() -> None:
+    gate = Counter()
+    gate.post("supervisor", "schema", CheckSchema(1, "report", Json(b"{}"), Json(b"1")))
+    check = gate.last
+    with pytest.raises(TypeError, match="a CheckSchema is never cancelled"):
+        gate.cancelled(check)
+    assert gate.detached(check) is None
+    assert gate.start_of(check) == gate.repeat(check) == Start(check)
+    assert gate.cached_result(check, 1_000) is None
+    gate.grant("host")
+    left = gate.detached(gate.last)
+    assert left == _model_detached(gate.last)
+    assert left is not None
+    assert left.recipient == "host"
+
+
+def _model_detached(request: Event) -> Post:
+    build = PORT_REQUESTS[CallModel].detached
+    assert build is not None
+    return build(request, (1, 1))
+
+
+def test_with_strict_spending_only_model_calls_wait_for_the_disk() -> None:
+    gate = Counter(is_strict=True)
+    assert gate.grant("host") == (Start(gate.last, True),)
+    assert PortGate().on_events(gate.events) == [Start(gate.last)]
+    gate.use("host", "read")
+    assert not gate.start_of(gate.last).waits
+    gate.post("supervisor", "schema", CheckSchema(1, "report", Json(b"{}"), Json(b"1")))
+    assert gate.start_of(gate.last) == Start(gate.last)
+
+
+def test_answers_without_their_request_and_of_other_kinds_give_nothing_back() -> None:
+    gate = Counter()
+    assert answered(gate, 77) == ()
+    placed(gate)
+    gate.use("host")
+    gate.grant("other")
+    grant = gate.last
+    assert gate.post("tools", "host", ToolReturned(1, 0), cause=3) == ()
+    assert gate.post("model", "other", ModelReplied(1, 1), cause=grant.seq) == ()
+    assert gate.places == {"host"}
+    gate.post("approvals", "host", ApprovalGiven(1, 0, "approved", is_always=True), cause=99)
+    gate.use("host")
+    gate.post("approvals", "host", ApprovalGiven(1, 0, "approved", is_always=True), cause=gate.last.seq)
+    assert gate.permissions.covering(RequestApproval(1, 0, "look", "read", Json(b"{}"))) is None
+    look = CallTool(1, 0, "look", "read", Json(b"{}"), cache=CacheRequest("k"))
+    gate.post("host", "tools", look)
+    gate.post("tools", "host", ToolReturned(1, 0), cause=99)
+    assert gate.cached_result(gate.events[-2], 1_000) is None
+
+
+def test_a_call_of_a_tool_is_given_up_beside_a_model_call_and_no_model_call_is() -> None:
+    gate = Counter()
+    gate.grant("host")
+    gate.use("host", "write")
+    tool = gate.last
+    assert gate.post("host", "tools", CancelCall(1, 0)) == (Abort(tool),)
+
+
+def test_a_fork_marks_no_answer_of_a_model_and_no_approval() -> None:
+    gate = Counter()
+    gate.post("client", "supervisor", Forked("s", 1, "", Resumed(2)))
+    gate.grant("host")
+    reply = Post("host", ModelReplied(1, 1, "ok"))
+    assert gate.take_answer(gate.last.seq, reply) == reply
+    gate.post("host", "approvals", RequestApproval(1, 0, "look", "read", Json(b"{}")))
+    given = Post("host", ApprovalGiven(1, 0, "approved"))
+    assert gate.take_answer(gate.last.seq, given) == given

@@ -163,8 +163,10 @@ def test_new_events_go_on_in_number_and_time() -> None:
 
 
 def test_the_clock_of_the_log_never_goes_back() -> None:
-    events = [Event(e.seq, LATER + 7, e.sender, e.recipient, e.cause, e.body) for e in talkative().log[:4]]
-    assert {event.at for event in recover(events, Resumed(1), LATER).posted} == {LATER + 7}
+    log = talkative().log
+    events = [Event(e.seq, LATER + e.seq, e.sender, e.recipient, e.cause, e.body) for e in log[:4]]
+    assert {event.at for event in recover(events, Resumed(1), LATER).posted} == {LATER + 4}
+    assert {event.at for event in recover((), log[0].body, 0).posted} == {0}
 
 
 def test_a_closed_session_takes_a_resume_calmly() -> None:
@@ -194,6 +196,17 @@ def test_a_model_call_is_lost_charged_as_reserved_and_made_again() -> None:
     (end,) = later.of(AskEnded)
     assert end.usage.unknown_calls == 1
     assert end.usage.charged_tokens == first.need.tokens
+
+
+def test_a_model_call_that_no_process_has_made_is_not_lost() -> None:
+    world = until(thinking(), CallModel)
+    for has_run in (True, False):
+        found = recover(world.log, Resumed(1), LATER, has_run=has_run)
+        lost = [e for e in found.posted if isinstance(e.body, ModelReplied)]
+        assert [e.body.status for e in lost if isinstance(e.body, ModelReplied)] == ["lost"] * has_run
+        assert [start.request.seq for start in found.starts if start.request.seq <= len(world.log)] == [
+            seq for seq in (place(world, CallModel),) if not has_run
+        ]
 
 
 def using(effect: Effect) -> SessionWorld:

@@ -1,8 +1,11 @@
 """What the client may do, and when an ask is over."""
 
 import pytest
+from msgspec.structs import replace
 
+from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.client_messages import (
+    Ask,
     AskEnded,
     Cancel,
     Close,
@@ -11,10 +14,12 @@ from callboard.actors.protocol.client_messages import (
     SessionOpened,
 )
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import (
     Begin,
     DeciderFailed,
@@ -35,10 +40,13 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.actors.supervisor.asks import host_budget
+from callboard.actors.supervisor.state import Budget
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
+DEEP = b'{"name":"host","schema":' + b"[" * 100_000
 
 
 def asking(schema: object = None, limits: Limits = NO_LIMITS) -> SessionHarness:
@@ -65,7 +73,7 @@ def test_a_session_is_opened_once() -> None:
     assert head.state.host_name == "host"
 
 
-@pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}'])
+@pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}', DEEP])
 def test_a_session_with_a_damaged_profile_does_not_open(damaged: bytes) -> None:
     head = SessionHarness()
     head.hears("client", SessionOpened(1, "host", (Json(damaged),), ModelSpec("m")))
@@ -155,6 +163,69 @@ def test_the_hosts_own_schema_holds_where_the_ask_gives_none() -> None:
     (begin,) = head.accepts()
     assert isinstance(begin.body, Begin)
     assert begin.body.schema == raw(SCHEMA)
+
+
+def test_the_host_begins_with_all_that_its_session_its_profile_and_its_ask_say() -> None:
+    host = replace(profile("host", ["tool"]), turns="any", model=PROGRAM)
+    tool = replace(profile("tool"), input_schema=Json(b'{"type":"object"}'))
+    top = Layer("the session", Rights(Allowed(effects=("read",))))
+    people = tuple(Json(encode(one)) for one in (host, tool))
+    head = SessionHarness()
+    head.hears("client", SessionOpened(2, "host", people, ModelSpec("m"), permissions=(top,)))
+    limits = Limits(max_iterations=3)
+    head.hears("client", Ask("r1", PROMPT, limits=limits, labels=("l",)))
+    (post,) = head.hears("host", Finished("answered", "done")) and head.hears(
+        "client", Ask("r2", PROMPT, limits=limits, labels=("k",))
+    )
+    assert post.body == Begin(
+        profile=people[0],
+        prompt=PROMPT,
+        model=PROGRAM,
+        limits=narrow(fill(NO_LIMITS), limits),
+        roster=(("tool", "the tool"),),
+        permissions=(top,),
+        labels=("k",),
+        callees=(Callee("tool", tool.input_schema),),
+        rules=2,
+        bounds_questions=True,
+    )
+    record = head.record("host")
+    assert record is not None
+    assert record.labels == ("k", "l")
+
+
+@pytest.mark.parametrize(("rules", "kinds"), [(1, ["host:Begin"]), (2, ["client:AskEnded"])])
+def test_a_host_that_a_resume_made_unfit_is_denied_once_its_schema_is_accepted(
+    rules: int, kinds: list[str]
+) -> None:
+    head = SessionHarness().opens()
+    head.state = replace(head.state, rules=rules)
+    head.asks(SCHEMA)
+    costed = Json(encode(profile("host", limits=Limits(cost_usd=1))))
+    head.hears("client", Resumed(rules, "host", (costed,)))
+    assert said(head.accepts()) == kinds
+
+
+def test_agents_in_doubt_stand_in_the_order_of_the_tree() -> None:
+    head = asking()
+    for call in range(3):
+        head.hears("host", Delegate(1, call, ("kid",), PROMPT))
+    head.hears("client", Cancel())
+    outcome = ended(head.hears("clock", TimerFired(1)))
+    assert outcome.in_doubt == ("host", "host.1", "host.2", "host.3")
+
+
+@pytest.mark.parametrize(
+    ("session", "ask", "least"),
+    [(None, None, None), (100, None, 100), (None, 30, 80), (100, 30, 80), (70, 30, 70)],
+)
+def test_a_budget_of_the_session_counts_from_its_start_and_one_of_the_ask_from_now(
+    session: int | None, ask: int | None, least: int | None
+) -> None:
+    tokens = host_budget(Limits(tokens=session), Limits(tokens=ask), Usage(50))
+    assert tokens == Budget(least)
+    of_session, of_ask = (Limits(cost_usd=None if one is None else one / 1e6) for one in (session, ask))
+    assert host_budget(of_session, of_ask, Usage(micro_usd=50)) == Budget(None, least)
 
 
 # --- outcomes ---------------------------------------------------------------------

@@ -114,7 +114,8 @@ def test_a_shortage_names_the_limit_that_is_too_small_and_never_less_than_nothin
     kept = ancestry(account(100, spent=60, closing=30), account(None))
     assert "it needs up to 11 tokens beside 30 tokens" in shortage(kept, Need(11), 0, rules=2)
     spent = ancestry(account(100, spent=130))
-    assert "; 0 tokens are left, 130 of 100 are spent" in shortage(spent, Need(1), 0, rules=2)
+    for rules in (1, 2):
+        assert "; 0 tokens are left, 130 of 100 are spent" in shortage(spent, Need(1), 0, rules)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_a_shortage_names_the_limit_that_is_too_small_and_never_less_than_nothin
     [
         ({"spent": 30}, "it needs up to 1,200 tokens; 1,470 of 1,500 tokens are left"),
         ({"spent": 2_000}, "it needs up to 1,200 tokens; 0 of 1,500 tokens are left"),
+        ({"unit": ""}, "it needs up to 1,200 tokens; 1,500 of 1,500 tokens are left"),
         ({"period": "2026-11"}, "; 1,500 of 1,500 tokens are left in 2026-11"),
         (
             {"spent": 1, "elsewhere": 9, "sessions": ("a", "b")},

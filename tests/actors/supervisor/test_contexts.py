@@ -14,6 +14,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, DelegationEnded
 from callboard.actors.protocol.port_messages import ContextMade, MakeContext, SchemaChecked
 from callboard.actors.protocol.profiles import Profile
+from callboard.actors.supervisor.decider import decide_supervisor
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 from tests.actors.supervisor.test_delegating import begun, delegate, session
@@ -90,6 +91,8 @@ def test_delegations_that_share_a_schema_check_wait_for_their_own_contexts() -> 
 def test_a_context_that_fails_ends_the_delegation_and_later_answers_change_nothing() -> None:
     head = knowing()
     delegate(head, "kid", "odd", schema=raw(SCHEMA))
+    gone = replace(head.state, profiles={})  # the same answer after a resume without its agents
+    assert decide_supervisor(gone, 9, "context", ContextMade("host", 1, "kid", "failed"))[1]
     (end,) = ends(made(head, status="failed", content=NULL, detail="it raised"))
     assert (end.kind, end.address) == ("unavailable", "host.1")
     assert end.detail == "the context for kid could not be made: it raised"

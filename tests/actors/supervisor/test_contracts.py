@@ -54,6 +54,7 @@ def test_the_end_of_each_delegation_has_metadata_and_a_question_has_none() -> No
     names = [callee_of(STATE, wish(name)) for name in ("tool", "made", "gone", "plain", "absent")]
     assert names == ["tool", "made", "gone", "plain", ""]
     assert callee_of(STATE, replace(wish("plain"), implicit=Json(b"{}"))) == ""
+    assert callee_of(STATE, replace(wish("tool"), profiles=("tool", "plain"))) == "tool"
 
 
 def test_no_result_of_an_agent_tool_is_longer_than_its_room() -> None:

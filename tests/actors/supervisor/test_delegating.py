@@ -1,19 +1,33 @@
 """Delegating: the denials and their reasons, the slots, and the start of a child."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.bundles import Allowed, Rights
+from callboard.actors.protocol.client_messages import Resumed
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.contracts import Callee
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import Begin, DeciderFailed, Delegate, DelegationEnded, Stopped
-from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked, SetTimer, TimerFired
+from callboard.actors.protocol.origin import named
+from callboard.actors.protocol.port_messages import (
+    CheckSchema,
+    ContextMade,
+    SchemaChecked,
+    SetTimer,
+    TimerFired,
+)
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.actors.protocol.usage import ZERO, Need
-from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.actors.protocol.value_types import AskedRequest, CallMetadata, SchemaProblem
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile, program_profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
@@ -228,8 +242,83 @@ def test_an_agent_that_has_ended_delegates_nothing_and_takes_no_ordinal() -> Non
     head.hears("host.1", DeciderFailed(1, "Boom"))
     (end,) = delegate(head, who="host.1")
     assert isinstance(end.body, DelegationEnded)
-    assert (end.recipient, end.body.kind, end.body.address) == ("host.1", "cancelled", "")
-    assert end.body.detail == "the agent that delegated has ended"
+    why = "the agent that delegated has ended"
+    assert end == Post("host.1", DelegationEnded(1, 0, "cancelled", detail=why, by=head.seq))
+
+
+def test_the_end_of_a_denied_delegation_names_its_call_its_agents_and_its_cause() -> None:
+    head = session(profile("kid", ["odd"]), profile("odd"))
+    delegate(head)
+    (end,) = delegate(head, "odd", "stranger", who="host.1", call=7)
+    why = "there is no agent 'stranger' to delegate to; there are: odd"
+    metadata = CallMetadata("odd", "kid", "error", "")
+    denied = DelegationEnded(1, 7, "denied", address="host.1.1", detail=why, by=head.seq, metadata=metadata)
+    assert end == Post("host.1", denied)
+    assert begun(delegate(head, "odd", who="host.1")) == ["host.1.3"]
+
+
+@pytest.mark.parametrize(("name", "schema", "kind"), [("stranger", None, "denied"), ("boss", None, "budget")])
+def test_a_program_is_refused_for_good_by_a_budget_only(name: str, schema: object, kind: str) -> None:
+    head = SessionHarness(program_profile("host", ["boss"]), profile("boss"), limits=Limits(tokens=0))
+    head.opens().asks()
+    (end,) = delegate(head, name)
+    assert isinstance(end.body, DelegationEnded)
+    assert (end.body.kind, end.body.latch) == (kind, end.body.detail if kind == "budget" else "")
+
+
+def test_a_denial_by_a_budget_latches_for_no_program_above_an_agent_that_reads_it() -> None:
+    people = program_profile("host", ["boss"]), profile("boss", ["kid"]), profile("kid")
+    head = SessionHarness(*people, limits=Limits(tokens=9)).opens()
+    head.asks()
+    delegate(head, "boss")
+    (end,) = delegate(head, "kid", who="host.1", closing=Need(9))
+    assert isinstance(end.body, DelegationEnded)
+    assert end.body.kind == "budget"
+    record = head.record("host")
+    assert record is not None
+    assert record.program is None
+
+
+def test_a_child_begins_with_all_that_its_call_its_profile_and_its_context_say() -> None:
+    boss = replace(profile("boss", ["tool"], context="c"), turns="any", model=PROGRAM)
+    tool = replace(profile("tool"), input_schema=Json(b'{"type":"object"}'))
+    top = Layer("the session", Rights(Allowed(effects=("read",))))
+    head = session(boss, tool)
+    head.hears("client", Resumed(2, permissions=(top,)))
+    head.ends("host")
+    head.asks(name="r2")
+    asked = AskedRequest("q", "digest", 5, 7)
+    more: dict[str, Any] = {
+        "labels": ("l",),
+        "description": "d",
+        "asked": asked,
+        "limits": Limits(max_iterations=3),
+    }
+    assert said(delegate(head, "boss", **more)) == ["context:MakeContext"]
+    history, makers = (text_json("earlier"),), ((0, named("m")),)
+    made = ContextMade("host", 1, "boss", content=text_json("know"), history=history, makers=makers)
+    (post,) = head.hears("context", made)
+    begin = post.body
+    assert isinstance(begin, Begin)
+    limits = narrow(fill(NO_LIMITS), Limits(max_iterations=3))
+    assert begin == Begin(
+        profile=Json(encode(boss)),
+        prompt=PROMPT,
+        model=PROGRAM,
+        limits=limits,
+        depth=1,
+        roster=(("tool", "the tool"),),
+        context=text_json("know"),
+        permissions=(top,),
+        labels=("l",),
+        callees=(Callee("tool", tool.input_schema),),
+        history=history,
+        makers=makers,
+        rules=2,
+        bounds_questions=True,
+        description="d",
+        asked=asked,
+    )
 
 
 # --- budgets ----------------------------------------------------------------------

@@ -23,11 +23,15 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stop,
     Stopped,
+    TurnRequested,
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, TimerFired
+from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata, Reason, Settled
+from callboard.actors.supervisor.ending import end_answered
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
@@ -378,6 +382,8 @@ def test_a_cancelled_delegation_ends_with_its_whole_subtree_and_no_other_does() 
         head.hears("host", Delegate(1, call, ("kid", "kid"), text_json("go")))
     head.hears("host.1", Delegate(1, 0, ("kid",), text_json("go")))
     posts = head.hears("host", CancelTask(1, 0))
+    (*_, last) = ends(posts)
+    assert last.detail == "the agent that delegated has cancelled it"
     assert said(posts) == [
         "host.1.1:Stop",
         "host.1:DelegationEnded",
@@ -397,3 +403,55 @@ def test_a_delegation_that_is_cancelled_while_its_schema_is_checked_never_begins
     head.hears("host", Delegate(1, 0, ("kid",), text_json("go"), raw(SCHEMA)))
     assert said(head.hears("host", CancelTask(1, 0))) == ["host:DelegationEnded"]
     assert head.accepts() == []
+
+
+@pytest.mark.parametrize("text", ["so far", ""])
+def test_an_agent_that_ends_with_its_last_answer_stops_those_below_and_hands_its_labels_up(text: str) -> None:
+    head = session()
+    delegate(head)
+    delegate(head, "host.1")
+    work = UnitOfWork(head.state, 9)
+    work.update_record("host.1", text=text, labels=("secret",))
+    record = work.record("host.1")
+    assert record is not None
+    end_answered(work, record)
+    posts = list(work.take_posts())
+    assert said(posts) == ["host.1.1:Stop", "host.1:DelegationEnded", "host.1:Stop", "host:DelegationEnded"]
+    below, end = ends(posts)
+    assert below.metadata == CallMetadata("kid", "kid", "error", "")
+    assert (end.kind, end.text, end.labels) == ("answered", text or NO_SUMMARY, ("secret",))
+
+
+def test_a_cancelled_delegation_has_the_labels_of_its_racers() -> None:
+    head = session()
+    delegate(head)
+    head.hears("host.1", TurnRequested(1, 1, Need(5), "d", labels=("secret",)))
+    (end,) = ends(head.hears("host", CancelTask(1, 0)))
+    assert end.labels == ("secret",)
+
+
+def test_an_agent_drains_once_and_leaves_after_all_below_it() -> None:
+    head = session()
+    delegate(head)
+    delegate(head, "host.1")
+    head.hears("host", CancelTask(1, 0))
+    for _ in range(2):
+        head.hears("host.1.1", Stopped())
+        assert (head.record("host.1.1"), head.state.live) == (None, 2)
+    assert head.status("host.1") != "gone"
+    head.hears("host.1", Stopped())
+    assert (head.status("host.1"), head.state.live) == ("gone", 1)
+    head.ends("host")
+    head.ends("host")
+    assert head.state.live == 0
+
+
+def test_the_ends_of_background_tasks_are_numbered_one_by_one() -> None:
+    head = session(Limits(tokens=10_000))
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), PROMPT, mode="background", room=100))
+    for kid in ("host.1", "host.2"):
+        head.ends(kid)
+    record = head.record("host")
+    assert record is not None
+    assert (record.ends, [number for number, _ in record.ended.items()]) == (2, [1, 2])

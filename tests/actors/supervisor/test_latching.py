@@ -2,16 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from callboard.actors.protocol.bundles import Allowed, Rights
+from callboard.actors.protocol.client_messages import SessionOpened
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.actors.protocol.usage import bound
-from callboard.actors.supervisor.latching import LEAST_INPUT_BYTES, Left, latch, with_latch
-from callboard.actors.supervisor.state import NO_BOOKS
+from callboard.actors.supervisor.latching import LEAST_INPUT_BYTES, Left, bounds_questions, latch, with_latch
+from callboard.actors.supervisor.state import NO_BOOKS, ProgramBooks
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
@@ -188,3 +195,124 @@ def test_a_refusal_above_the_session_latches_if_no_request_fits_there(
     assert record is not None
     books = record.program or NO_BOOKS
     assert (books.refusal, books.is_refused_above) == (("too small", True) if is_latched else ("", False))
+
+
+# --- the models that a program may use --------------------------------------------------
+
+SPECS = {f"m{size}": ModelSpec(f"m{size}", size) for size in (5, 10, 20, 40, 80)}
+NO_AGENTS = Layer("the session", Rights(Allowed(agents=())))
+NO_M20 = Layer("the session", Rights(Allowed(models=("m80",))))
+
+
+def helper(
+    name: str, model: str = "", *agents: str, models: tuple[str, ...] = (), brain: str = ""
+) -> Profile:
+    """Make an agent with its own model, or a program that may ask these. brain: of its other questions."""
+    if not model:
+        asked = [SPECS[one] for one in models]
+        return program_profile(name, agents, models=asked, default_model=SPECS.get(brain))
+    return structs.replace(profile(name, agents), model=SPECS[model])
+
+
+def books_of(work: UnitOfWork, address: str) -> ProgramBooks:
+    record = work.record(address)
+    assert record is not None
+    return record.program or NO_BOOKS
+
+
+def least(work: UnitOfWork, address: str) -> str:
+    """Return the smallest model for which a budget above has to have room, so that no refusal latches."""
+    ancestry = work.ancestry(address)
+    assert ancestry is not None
+    for name, spec in SPECS.items():
+        latch(work, ancestry, 0, "no", Left("tokens", bound(LEAST_INPUT_BYTES, spec.max_tokens, None).tokens))
+        if not books_of(work, address).refusal:
+            return name
+        work.update_record(address, program=None)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("people", "changes", "model"),
+    [
+        ([helper("host")], {}, "m80"),
+        ([helper("host", models=("m40", "m20"))], {}, "m20"),
+        ([helper("host", "", "kid"), helper("kid", "m20")], {}, "m20"),
+        ([helper("host", "", "kid", "gone"), helper("kid", "m20", "gone", "kid", "host")], {}, "m20"),
+        ([helper("host", "", "kid"), helper("kid", "m20")], {"limits": Limits(max_depth=0)}, "m80"),
+        ([helper("host", "", "kid"), helper("kid", "m20")], {"handed": (NO_AGENTS,)}, "m80"),
+        ([helper("host", "", "kid"), helper("kid", "m20")], {"handed": (NO_M20,)}, "m80"),
+        ([helper("host", "", "kid"), helper("kid", brain="m40")], {}, "m40"),
+        ([helper("host", "", "kid"), helper("kid", models=("m10",))], {}, "m10"),
+        ([helper("host", "", "kid"), helper("kid", "m20", "kid2"), helper("kid2", "m5")], {}, "m5"),
+    ],
+)
+def test_a_program_may_use_the_models_of_all_agents_that_it_may_begin(
+    people: list[Profile], changes: dict[str, Any], model: str
+) -> None:
+    packed = tuple(Json(encode(one)) for one in people)
+    head = SessionHarness()
+    head.hears("client", SessionOpened(2, "host", packed, SPECS["m80"]))
+    head.asks()
+    work = UnitOfWork(head.state, 9)
+    work.update_record("host", **changes)
+    assert least(work, "host") == model
+
+
+def below_a_program() -> UnitOfWork:
+    """Make a program, an agent below it, and a program below that, which has a small budget."""
+    inner = structs.replace(helper("inner"), limits=Limits(tokens=9))
+    people = helper("host", "", "boss"), helper("boss", "m80", "inner"), inner
+    head = SessionHarness(*people).opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("boss",), text_json("go")))
+    head.hears("host.1", Delegate(1, 0, ("inner",), text_json("go")))
+    return UnitOfWork(head.state, 9)
+
+
+def test_a_refusal_latches_for_programs_that_run_and_have_no_room_and_the_first_one_stays() -> None:
+    work = below_a_program()
+    ancestry = work.ancestry("host.1.1")
+    assert ancestry is not None
+    line = NO_BOOKS.line.put(1, 1)
+    work.update_record("host.1.1", program=structs.replace(NO_BOOKS, line=line))
+    latch(work, work.ancestry("host.1.1") or [], 0, "first")
+    latch(work, work.ancestry("host.1.1") or [], 0, "second")
+    assert [books_of(work, one).refusal for one in ("host", "host.1", "host.1.1")] == ["", "", "first"]
+    assert books_of(work, "host.1.1").line == line
+    work = below_a_program()
+    work.update_record("host.1.1", is_running=False)
+    latch(work, work.ancestry("host.1.1") or [], 0, "first", Left("tokens", 0))
+    assert [books_of(work, one).refusal for one in ("host", "host.1", "host.1.1")] == ["first", "", ""]
+
+
+@pytest.mark.parametrize(("is_above", "refusal"), [(True, "why"), (False, "")])
+def test_a_refusal_above_the_session_is_not_looked_at_again(is_above: bool, refusal: str) -> None:
+    work = below_a_program()
+    work.update_record("host", program=structs.replace(NO_BOOKS, refusal="why", is_refused_above=is_above))
+    end = DelegationEnded(1, 0, "budget")
+    assert with_latch(work, work.ancestry("host") or [], end) == structs.replace(end, latch=refusal)
+    inner = structs.replace(NO_BOOKS, refusal="why")
+    work.update_record("host.1.1", program=inner)
+    assert with_latch(work, work.ancestry("host.1.1") or [], end).latch == "why"
+    assert with_latch(work, work.ancestry("host.1") or [], end) == end
+
+
+def test_the_service_adds_its_overhead_to_the_least_request() -> None:
+    work = below_a_program()
+    work.update_record("host", model=ModelSpec("m", 5, overhead_tokens=100), limits=Limits(max_depth=0))
+    for tokens, refusal in ((LEAST_INPUT_BYTES + 104, "no"), (LEAST_INPUT_BYTES + 105, "")):
+        work.update_record("host", program=None)
+        latch(work, work.ancestry("host") or [], 0, "no", Left("tokens", tokens))
+        assert books_of(work, "host").refusal == refusal
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+@pytest.mark.parametrize("who", [helper("host"), helper("host", "m80")])
+@pytest.mark.parametrize("stated", [(None, None), (5, None), (None, 5)])
+def test_iterations_bound_the_questions_of_a_program_that_states_them(
+    rules: int, who: Profile, stated: tuple[int | None, int | None]
+) -> None:
+    own, asked = (Limits(max_iterations=one) for one in stated)
+    is_bound = bounds_questions(rules, structs.replace(who, limits=own), asked)
+    assert is_bound == (rules == 2 and who.is_eager and stated != (None, None))

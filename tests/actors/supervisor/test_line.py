@@ -8,12 +8,19 @@ from msgspec.structs import replace
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import DeciderFailed, Delegate, Stop, TurnSettled
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.messages import (
+    DeciderFailed,
+    Delegate,
+    DelegationEnded,
+    Stop,
+    Stopped,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import CallModel, ContextMade, MakeContext
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.supervisor.line import is_waited_for
 from callboard.actors.supervisor.state import Record
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, program_profile
 from tests.actors.harness import SessionHarness
 
 PROMPT = text_json("go")
@@ -239,3 +246,45 @@ def test_nothing_is_waited_for_where_no_request_is_parked() -> None:
     assert host is not None
     assert is_waited_for([host]) is False
     assert is_waited_for([host, replace(host, waiting=host.waiting.put(3, "host.1"))]) is True
+
+
+# --- the line of a program's delegations ------------------------------------------------
+
+
+def lined() -> SessionHarness:
+    """Make a program below the host that may have one child. Its second delegation waits in line."""
+    boss = program_profile("boss", ["kid"], limits=Limits(max_children=1))
+    head = SessionHarness(profile("host", ["boss"]), boss, profile("kid", context="c")).opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("boss",), PROMPT))
+    asked = head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT))
+    assert [post.body for post in asked] == [MakeContext("host.1", 1, "kid", head.seq, 5_000)]
+    assert head.hears("host.1", Delegate(1, 1, ("kid",), PROMPT)) == []
+    head.hears("context", ContextMade("host.1", 1, "kid"))
+    return head
+
+
+def test_a_delegation_in_line_starts_once_there_is_a_place_as_of_its_own_request() -> None:
+    head = lined()
+    second = head.seq - 1
+    (end, asked) = head.ends("host.1.1")
+    assert (end.recipient, asked.body) == ("host.1", MakeContext("host.1", 2, "kid", second, 5_000))
+    head.hears("context", ContextMade("host.1", 2, "kid"))
+    head.ends("host.1.2")
+    (asked,) = head.hears("host.1", Delegate(1, 2, ("kid",), PROMPT))
+    assert asked.body == MakeContext("host.1", 3, "kid", head.seq, 5_000)
+
+
+def test_a_delegation_in_line_whose_agent_is_gone_ends_and_says_so() -> None:
+    head = lined()
+    head.state = replace(head.state, profiles={})
+    _, end = head.ends("host.1.1")
+    why = "agent 'kid' is gone: the session was resumed without it"
+    gone = DelegationEnded(1, 1, "unavailable", address="host.1.2", detail=why, by=head.seq)
+    assert end == Post("host.1", gone)
+
+
+def test_no_delegation_in_line_starts_once_its_program_has_ended() -> None:
+    head = lined()
+    head.hears("host.1", DeciderFailed(1, "Boom"))
+    assert head.hears("host.1.1", Stopped()) == []

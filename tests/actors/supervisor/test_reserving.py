@@ -3,11 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.client_messages import RULES, AskEnded, Resumed
-from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.conversation import text_block, text_json
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.folded_results import json_bytes
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import (
     Begin,
     Delegate,
@@ -17,11 +21,21 @@ from callboard.actors.protocol.messages import (
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, SchemaChecked
-from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
-from callboard.actors.supervisor.reserve import NO_RESERVE, add
+from callboard.actors.supervisor.reserve import NO_RESERVE, Reserve, add
+from callboard.actors.supervisor.reserving import (
+    PARTS,
+    RESULT_BYTES_MIN,
+    at_end,
+    at_new_turn,
+    bytes_of_result,
+    excess,
+    for_delegation,
+)
+from callboard.actors.supervisor.state import Budget, Delegation, Record
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
@@ -323,3 +337,89 @@ def test_a_parent_reads_no_more_of_an_answer_than_its_room_and_the_log_has_all_o
     wish = next(one for one in made.of(TurnRequested) if one.turn == 2)
     assert wish.need.tokens < 1_300
     assert breaches_of(made) == []
+
+
+# --- amounts below several budgets ------------------------------------------------------
+
+CHEAP, DEAR = ModelSpec("cheap", 100, prices=Prices(1, 1)), ModelSpec("dear", 100, prices=Prices(2, 1))
+
+
+def lineage(
+    above: tuple[Budget, Usage, Reserve], own: tuple[Budget, Usage, Reserve], model: ModelSpec = DEAR
+) -> list[Record]:
+    """Make a host with a cheap model and its child, with these budgets, amounts spent and kept."""
+    return [
+        Record(address, 1, 1, Profile("p"), spec, DEFAULTS, 0, budget, spent, NOTHING, kept)
+        for address, spec, (budget, spent, kept) in (("host", CHEAP, above), ("host.1", model, own))
+    ]
+
+
+NONE = Budget(), ZERO, NO_RESERVE
+KEPT = Reserve(turn=Need(300, 4_000))
+
+
+@pytest.mark.parametrize(
+    ("above", "own", "left"),
+    [
+        (NONE, NONE, None),
+        ((Budget(30_000), Usage(2_000), NO_RESERVE), NONE, 28_000),
+        ((Budget(30_000), Usage(2_000), KEPT), NONE, 27_700),
+        ((Budget(30_000), ZERO, NO_RESERVE), (Budget(20_000), Usage(1_000), KEPT), 19_000),
+        ((Budget(None, 60_000), Usage(micro_usd=6_000), KEPT), NONE, 25_000),
+        ((Budget(30_000, 40_000), ZERO, NO_RESERVE), NONE, 20_000),
+        ((Budget(30_000, 90_000), ZERO, NO_RESERVE), NONE, 30_000),
+        ((Budget(2_000), Usage(2_000), NO_RESERVE), NONE, 0),
+        ((Budget(2_000), Usage(9_000), NO_RESERVE), NONE, 0),
+    ],
+)
+def test_the_room_of_a_result_is_a_part_of_the_least_that_a_budget_has_left(
+    above: tuple[Budget, Usage, Reserve], own: tuple[Budget, Usage, Reserve], left: int | None
+) -> None:
+    request = Delegate(1, 0, ("kid",), PROMPT, room=80_000, delegations=2)
+    room = 80_000 if left is None else max(RESULT_BYTES_MIN, left // (2 * PARTS))
+    assert bytes_of_result(lineage(above, own), request) == room
+
+
+LIMITED = Budget(10**6), ZERO, NO_RESERVE
+
+
+def test_what_is_kept_for_a_background_task_is_that_of_its_parent_and_model() -> None:
+    kept = Reserve(turn=Need(5), results=Need(6), ends=Need(7))
+    ancestry = lineage(LIMITED, (Budget(), ZERO, kept))
+    request = Delegate(1, 0, ("kid",), PROMPT, closing=Need(9), mode="background")
+    then, end = for_delegation(ancestry, request, "host.1.1", 1_000, NOTHING)
+    frame = len(text_block(prompts.task_ended_with("host.1.1", "")))
+    assert end == Need(1_000 + frame, 2 * (1_000 + frame))
+    assert (then.turn, then.ends) == (Need(9), add(kept.ends, end))
+    assert then.results.tokens > kept.results.tokens
+    task = Delegation(1, 1, 0, (1,), is_background=True, kept=end, room=1_000)
+    over = DelegationEnded(1, 0, "answered", address="host.1.1", room=1_000)
+    assert at_end(ancestry, task, over, is_last=True, rules=2) == (kept, end)
+    assert at_end(ancestry, task, over, is_last=True, rules=1) == (kept, end)
+    assert at_end(lineage(NONE, NONE), task, over, is_last=True, rules=1) == (NO_RESERVE, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("kind", "room", "is_over"),
+    [
+        ("answered", 0, True),
+        ("answered", 1, False),
+        ("reported", 1, True),
+        ("reported", 10_000, False),
+        ("reported", 0, True),
+    ],
+)
+def test_a_result_exceeds_its_room_if_it_is_a_report_or_has_none(
+    kind: OutcomeKind, room: int, is_over: bool
+) -> None:
+    end = DelegationEnded(1, 0, kind, value=Json(b'"' + b"x" * 500 + b'"'), room=room)
+    size = json_bytes(prompts.delegation_result(end)[0]) - room
+    assert excess(lineage(LIMITED, NONE), end) == (Need(size, 2 * size) if is_over else NOTHING)
+
+
+def test_a_heard_end_is_given_back_once() -> None:
+    ended = IntMap[Need]().put(1, Need(30)).put(2, Need(40))
+    record = replace(lineage(NONE, NONE)[1], kept=Reserve(ends=Need(70)), ended=ended)
+    for ends, left in ((1, 40), (1, 0), (1, 0)):
+        record = at_new_turn(record, TurnRequested(1, 1, Need(5), "d", ends=ends))
+        assert record.kept.ends == Need(left)

@@ -1,19 +1,33 @@
 """Which agents a delegation names, and the first objection to it."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.protocol.bundles import Allowed, Rights
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.layers import Layer
+from callboard.actors.protocol.limits import DEFAULTS, Limits, fill
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.resolving import Denial, Wanted, profiles_of, resolve, why_denied
-from callboard.actors.supervisor.state import Budget, Record, SupervisorState
+from callboard.actors.supervisor.resolving import (
+    CHECKED_AGAIN_SINCE,
+    NAMED_SINCE,
+    Denial,
+    Wanted,
+    profiles_of,
+    resolve,
+    resolve_again,
+    why_denied,
+)
+from callboard.actors.supervisor.state import Budget, Delegation, Record, SupervisorState
 
 FIELDS = Json(b'{"type":"object"}')
 INPUT = Json(b"{}")
+FREE = ModelSpec("f", kind="function")
 HOST = Profile("host", agents=("tool", "plain", "made", "gone", "twin", "absent"))
 PEOPLE = (
     HOST,
@@ -101,3 +115,98 @@ def test_a_budget_that_leaves_nothing_is_named_with_its_place() -> None:
     denial = why_denied(STATE, [RECORD, child], wanted)
     assert denial is not None
     assert (denial.kind, denial.scope) == ("budget", 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "fields", "detail"),
+    [
+        (Limits(max_depth=1), {}, "agents may nest 1 deep, and this one is at that depth"),
+        (Limits(max_depth=2), {}, ""),
+        (Limits(max_agents=3), {}, "at most 3 agents in one session"),
+        (Limits(max_agents=4), {}, ""),
+        (
+            Limits(max_children=5),
+            {"turn_children": 5},
+            "at most 5 delegations in one turn, racers counted singly",
+        ),
+        (
+            Limits(max_children=5),
+            {"turn_children": 5, "background": 1},
+            "at most 5 delegations in one turn, racers counted singly, with those in the background",
+        ),
+        (Limits(max_children=5), {"turn_children": 4}, ""),
+    ],
+)
+def test_a_delegation_is_bounded_by_the_limits_of_its_own_parent(
+    limits: Limits, fields: dict[str, int], detail: str
+) -> None:
+    parent = replace(RECORD, address="host.1", depth=1, limits=fill(limits), **fields)
+    state, ancestry = replace(STATE, agents=3), [RECORD, parent]
+    wanted = resolve(state, ancestry, wish("plain"))
+    found = wanted if isinstance(wanted, Denial) else why_denied(state, ancestry, wanted)
+    assert found == (Denial("denied", detail) if detail else None)
+
+
+def test_a_question_whose_profile_is_nested_too_deep_is_denied() -> None:
+    deep = Json(b'{"name":"q","schema":' + b"[" * 100_000)
+    found = refusal(wish("q", implicit=deep))
+    assert found == Denial("denied", "the profile of the implicit agent cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, ""),
+        (1, "; there are: a0"),
+        (20, f"; there are: {', '.join(f'a{at}' for at in range(20))}"),
+        (22, f"; there are: {', '.join(f'a{at}' for at in range(20))} and 2 more"),
+    ],
+)
+def test_the_error_for_an_unknown_agent_names_at_most_twenty(count: int, told: str) -> None:
+    people = (*(Profile(f"a{at}") for at in range(count)), Profile("tool", input_schema=FIELDS))
+    state = SupervisorState(profiles={one.name: (one, NULL) for one in people}, rules=NAMED_SINCE)
+    parent = replace(RECORD, profile=Profile("host", agents=tuple(one.name for one in people)))
+    denial = Denial("denied", f"there is no agent 'x' to delegate to{told}")
+    assert refusal(wish("x"), parent, state) == denial
+
+
+UNPRICED = "a cost limit applies and the prices of m are not known"
+ONLY_M = (Layer("s", Rights(Allowed(models=("m",)))),)
+
+
+@pytest.mark.parametrize(
+    ("kid", "fields", "limits", "detail"),
+    [
+        (Profile("kid"), {}, Limits(), ""),
+        (
+            Profile("kid"),
+            {"budget": Budget(None, 5)},
+            Limits(),
+            "a cost limit applies and the prices of m are not known",
+        ),
+        (Profile("kid"), {"model": FREE, "budget": Budget(None, 5)}, Limits(), ""),
+        (Profile("kid"), {}, Limits(cost_usd=1), UNPRICED),
+        (
+            Profile("kid", limits=Limits(cost_usd=1)),
+            {},
+            Limits(),
+            "a cost limit applies and the prices of m are not known",
+        ),
+        (Profile("kid", model=ModelSpec("z")), {"handed": ONLY_M}, Limits(), "model 'z' is denied by s"),
+        (Profile("kid"), {"handed": ONLY_M}, Limits(), ""),
+    ],
+)
+def test_a_child_may_use_its_model_and_pay_for_it_also_when_it_begins_later(
+    kid: Profile, fields: dict[str, Any], limits: Limits, detail: str
+) -> None:
+    """Put the agent below a host with a free model and without a budget, a layer or a limit."""
+    host = replace(RECORD, model=FREE)
+    parent = replace(RECORD, address="host.1", depth=1, profile=Profile("p", agents=("kid",)), **fields)
+    state = SupervisorState(profiles={"kid": (kid, NULL)}, rules=CHECKED_AGAIN_SINCE)
+    request = replace(wish("kid"), limits=limits)
+    denial = Denial("denied", detail) if detail else None
+    wanted = resolve(state, [host, parent], request)
+    assert isinstance(wanted, Wanted)
+    assert why_denied(state, [host, parent], wanted) == denial
+    waiting = Delegation(1, 1, 0, (1,), request=request)
+    assert resolve_again(state, [host, parent], waiting) == (denial or ((kid, NULL),))

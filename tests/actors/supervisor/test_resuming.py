@@ -289,3 +289,41 @@ def test_limits_bind_a_running_host_by_its_own_profile() -> None:
     record = head.record("host")
     assert record is not None
     assert record.limits.max_children == 7
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+@pytest.mark.parametrize("is_in_check", [True, False])
+def test_new_agents_bind_an_ask_that_has_not_begun_and_by_the_first_rules_any(
+    rules: int, is_in_check: bool
+) -> None:
+    head = SessionHarness(profile("host", limits=Limits(max_children=7))).opens()
+    head.asks()
+    head.ends("host")
+    head.state = replace(head.state, rules=rules)
+    head.asks(SCHEMA if is_in_check else None, name="r2")
+    later = (Json(encode(profile("host", limits=Limits(max_children=2)))),)
+    head.hears("client", Resumed(rules, "host", later))
+    ask = head.state.ask
+    assert ask is not None
+    assert ask.limits.max_children == (2 if is_in_check and rules == 2 else 7)
+    head.hears("client", Resumed(rules, limits=Limits(max_children=20)))
+    ask = head.state.ask
+    assert ask is not None
+    assert ask.limits.max_children == (2 if is_in_check or rules == 1 else 7)
+
+
+def test_limits_that_stay_free_no_place_of_a_program() -> None:
+    head = SessionHarness(program_profile("host", ["kid"]), profile("kid"), limits=Limits(max_children=1))
+    head.opens().asks()
+    assert said(head.hears("host", Delegate(1, 0, ("kid",), text_json("go")))) == ["host.1:Begin"]
+    assert head.hears("host", Delegate(1, 1, ("kid",), text_json("go"))) == []
+    assert head.hears("client", Resumed(RULES, limits=Limits(max_children=1))) == []
+    assert said(head.hears("client", Resumed(RULES, limits=Limits(max_children=2)))) == ["host.2:Begin"]
+
+
+def test_agents_that_wait_keep_their_model_in_a_resume_without_one() -> None:
+    head = in_an_ask()
+    head.hears("client", resumed("v2", model="new"))
+    head.hears("client", resumed("v3"))
+    head.hears("host", Finished("answered", "done"))
+    assert next_begin(head) == ("v3", "new")

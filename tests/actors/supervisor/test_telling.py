@@ -67,7 +67,11 @@ def test_words_are_refused_by_every_kind_of_end() -> None:
     head.hears("host", Delegate(1, 0, ("kid",), text_json("go")))
     tells(head, "t1", "host.1")
     tells(head, "t2")
-    assert ends(head.hears("client", Cancel())) == [("t1", "refused", 0), ("t2", "refused", 0)]
+    posts = head.hears("client", Cancel())
+    assert ends(posts) == [("t1", "refused", 0), ("t2", "refused", 0)]
+    details = [post.body.detail for post in posts if isinstance(post.body, TellEnded)]
+    assert details == [f"{who} ended before it heard this" for who in ("host.1", "host")]
+    assert all(not record.unheard.size for who in ("host.1", "host") if (record := head.record(who)))
 
 
 def test_words_for_an_address_that_is_no_running_agent_are_refused() -> None:

@@ -1,5 +1,7 @@
 """Grants: the conditions for a model call, its reservation and its settlement."""
 
+from typing import Any
+
 import pytest
 
 from callboard.actors.protocol.client_messages import Cancel, Resumed
@@ -26,6 +28,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.supervisor.reserve import NO_RESERVE, Reserve
 from callboard.actors.supervisor.state import Wish
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SessionHarness, said
@@ -533,3 +536,59 @@ def test_labels_of_a_request_that_waits_are_those_of_its_agent() -> None:
     record = head.record("host.1")
     assert record is not None
     assert (record.turn_timer, record.labels) == (0, ("a", "b"))
+
+
+def keeping() -> SessionHarness:
+    """Make an agent below the host that keeps 40 tokens for its next turn, while its delegation runs."""
+    head = asked(NO_LIMITS, limits=Limits(tokens=1_000))
+    head.hears("host.1", Delegate(1, 0, ("kid0",), PROMPT, closing=Need(40)))
+    return head
+
+
+def kept(head: SessionHarness, who: str = "host.1") -> Reserve:
+    record = head.record(who)
+    assert record is not None
+    return record.kept
+
+
+@pytest.mark.parametrize(
+    ("more", "turn", "summary"),
+    [
+        ({}, 0, 0),
+        ({"purpose": "summary"}, 40, 0),
+        ({"attempt": 2}, 40, 0),
+        ({"after_ms": 5}, 0, 0),
+        ({"summary": Need(30)}, 0, 30),
+        ({"summary": Need(30), "after_ms": 5}, 0, 30),
+        ({"summary": Need(998)}, 0, 0),
+    ],
+)
+def test_a_turn_frees_what_was_kept_for_it_and_a_summary_or_another_attempt_does_not(
+    more: dict[str, Any], turn: int, summary: int
+) -> None:
+    head = keeping()
+    fields: dict[str, Any] = {"turn": 2, "attempt": 1, **more}
+    head.hears("host.1", TurnRequested(need=Need(3), digest="d", **fields))
+    assert (kept(head).turn, kept(head).summary) == (Need(turn), Need(summary))
+    assert kept(head, "host").turn == NOTHING
+
+
+def test_the_labels_of_a_refused_turn_are_those_of_the_end() -> None:
+    head = asked(NO_LIMITS, limits=Limits(tokens=1_000))
+    wanted = TurnRequested(1, 1, Need(3), "d", labels=("secret",), is_unbounded=True)
+    (end,) = [one.body for one in head.hears("host.1", wanted) if isinstance(one.body, DelegationEnded)]
+    assert (end.kind, end.labels) == ("budget", ("secret",))
+
+
+def test_a_summary_is_kept_within_a_budget_only() -> None:
+    head = asked(NO_LIMITS)
+    head.hears("host.1", TurnRequested(1, 1, Need(3), "d", summary=Need(5)))
+    assert kept(head) == NO_RESERVE
+
+
+@pytest.mark.parametrize(("mode", "turn"), [("background", Need(60)), ("await", Need(40))])
+def test_a_settled_turn_says_what_tasks_in_the_background_have_to_leave(mode: str, turn: Need) -> None:
+    head = asked(NO_LIMITS, limits=Limits(tokens=1_000))
+    head.hears("host.1", Delegate(1, 0, ("kid0",), PROMPT, closing=Need(40), mode=mode))  # type: ignore[arg-type]  # a mode
+    head.hears("host.1", TurnSettled(closing=Need(60)))
+    assert kept(head).turn == turn

@@ -148,3 +148,11 @@ def test_timers_are_numbered_and_taken_back_once() -> None:
         work.cancel_timer(number)
     work.cancel_timer(0)
     assert [post.body for post in work.posts] == [SetTimer(number, 20), CancelTimer(number)]
+
+
+def test_timers_are_numbered_one_by_one() -> None:
+    work = two_deep()
+    first = work.state.next_timer
+    timers = [Timer("grace"), Timer("deadline", "host")]
+    assert [work.set_timer(one) for one in timers] == [first, first + 1]
+    assert [work.state.timers.get(first + at) for at in range(2)] == timers
