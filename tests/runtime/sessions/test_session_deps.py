@@ -26,10 +26,10 @@ from callboard import (
 from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.errors import MissingDeps
+from callboard.errors import MissingDeps, MisuseError
 from callboard.replay import Recording
 from callboard.runtime.files.files import Files
-from callboard.runtime.sessions.session_deps import SessionDeps, labels_of
+from callboard.runtime.sessions.session_deps import SessionDeps, files_of, labels_of
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -234,3 +234,18 @@ def test_the_files_of_a_session_are_named_in_its_first_event(tmp_path: Path) -> 
     assert deps.take(None) == "builtins.str"
     assert deps.now() == "own"
     assert SessionDeps(None).take(None) == ""
+
+
+def test_a_function_is_asked_for_the_files_of_each_session(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    asked: list[object] = []
+
+    def files_for(*about: object) -> Files:
+        asked.append(about)
+        return files
+
+    assert files_of(files_for, "s", ["tag"], {"a": 1}) is files
+    assert asked == [("s", ("tag",), {"a": 1})]
+    assert files_of(lambda *_: None, "s", [], None) is None
+    with pytest.raises(MisuseError, match="the function files= returned 3 for session s, which is not a Files"):
+        files_of(lambda *_: 3, "s", [], None)  # type: ignore[arg-type]  # what it refuses
