@@ -271,7 +271,7 @@ def test_a_session_goes_on_only_with_files_of_its_name_and_a_fork_only_in_its_co
         refuse_other_files("s", recorded, now, copy)
     refuse_other_files("s", None, None, None)
     refuse_other_files("s", None, named, None)
-    for had, now, copy, said in (
+    for had, given, mark_now, said in (
         (recorded, None, None, "files named 'one', and no files are given"),
         (recorded, named, None, "files named 'one', and the files given are named 'two'"),
         (recorded, files, "of another folder", "works in a copy of the files, and another folder"),
@@ -279,4 +279,4 @@ def test_a_session_goes_on_only_with_files_of_its_name_and_a_fork_only_in_its_co
         (None, None, "", "works in a copy"),
     ):
         with pytest.raises(MissingFiles, match=said):
-            refuse_other_files("s", had, now, copy)
+            refuse_other_files("s", had, given, mark_now)
