@@ -26,10 +26,11 @@ from callboard import (
 from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.errors import MissingDeps
+from callboard.errors import MissingDeps, MissingFiles, MisuseError
 from callboard.replay import Recording
+from callboard.runtime.files.copying import mark_of
 from callboard.runtime.files.files import Files
-from callboard.runtime.sessions.session_deps import SessionDeps, labels_of
+from callboard.runtime.sessions.session_deps import SessionDeps, files_of, labels_of, refuse_other_files
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -234,3 +235,48 @@ def test_the_files_of_a_session_are_named_in_its_first_event(tmp_path: Path) -> 
     assert deps.take(None) == "builtins.str"
     assert deps.now() == "own"
     assert SessionDeps(None).take(None) == ""
+
+
+def test_a_function_is_asked_for_the_files_of_each_session(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    asked: list[object] = []
+
+    def files_for(*about: object) -> Files:
+        asked.append(about)
+        return files
+
+    assert files_of(files_for, "s", ["tag"], {"a": 1}) is files
+    assert asked == [("s", ("tag",), {"a": 1})]
+    assert files_of(lambda *_: None, "s", [], None) is None
+    with pytest.raises(MisuseError, match="the function files= returned 3 for session s"):
+        files_of(lambda *_: 3, "s", [], None)  # type: ignore[arg-type]  # what it refuses
+
+
+def test_files_are_given_as_they_are_or_as_a_folder(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    assert files_of(files, "s", [], None) is files
+    assert files_of(None, "s", [], None) is None
+    for folder in (tmp_path, str(tmp_path)):
+        made = files_of(folder, "s", [], None)
+        assert made is not None
+        assert made.area.name == files.area.name
+    with pytest.raises(MisuseError, match="files=3: use Files"):
+        files_of(3, "s", [], None)  # type: ignore[arg-type]  # what it refuses
+
+
+def test_a_session_goes_on_only_with_files_of_its_name_and_a_fork_only_in_its_copy(tmp_path: Path) -> None:
+    files, named = Files(tmp_path, name="one"), Files(tmp_path, name="two")
+    recorded, mark = files.area, mark_of("s", files)
+    for now, copy in ((files, None), (files, ""), (files, mark)):
+        refuse_other_files("s", recorded, now, copy)
+    refuse_other_files("s", None, None, None)
+    refuse_other_files("s", None, named, None)
+    for had, given, mark_now, said in (
+        (recorded, None, None, "files named 'one', and no files are given"),
+        (recorded, named, None, "files named 'one', and the files given are named 'two'"),
+        (recorded, files, "of another folder", "works in a copy of the files, and another folder"),
+        (None, None, mark, "works in a copy"),
+        (None, None, "", "works in a copy"),
+    ):
+        with pytest.raises(MissingFiles, match=said):
+            refuse_other_files("s", had, given, mark_now)

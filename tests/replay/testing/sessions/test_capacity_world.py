@@ -86,7 +86,8 @@ def test_no_order_of_two_sessions_breaks_a_rule(small: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_random_orders_of_up_to_four_sessions_break_no_rule(name: str) -> None:
-    plan = Plan("portfolio", runs=effort(suite=20, campaign=500), bounds=BOUNDS, seed=name)
+    # 8 runs find each of the 35 mutants of the capacity that 20 find, and 20 miss the same three.
+    plan = Plan("portfolio", runs=effort(suite=8, campaign=500), bounds=BOUNDS, seed=name)
     found = explore(CapacityWorlds(SHARED[name]), capacity_monitors(1), plan)
     assert found.is_ok, found.counterexamples
     assert found.figures.unfinished == 0
