@@ -14,7 +14,7 @@ from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
-from callboard.runtime.budgets import SharedBudgets, SharedCapacity
+from callboard.runtime.budgets import SharedCapacity
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
@@ -29,6 +29,7 @@ from callboard.runtime.running import Running
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.registry import GivenSecrets, Secrets
+from callboard.runtime.server_budgets import budgets_of
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
 from callboard.runtime.sessions.budgeting import Budgeting
 from callboard.runtime.sessions.detaching import (
@@ -148,7 +149,7 @@ class Runtime(Operations, Running):
             check_seconds(check_timeout_s),
         )
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
-        self._capacity, self._budgets = SharedCapacity(capacity), SharedBudgets(budgets, self._log)
+        self._capacity, self._budgets = SharedCapacity(capacity), budgets_of(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
     async def __aenter__(self) -> Self:

@@ -93,6 +93,9 @@ class SharedSpendingStore(SpendingStore, Protocol):
         reserved already is reserved once. limits: one for each span of the reservation.
         """
 
+    async def release(self, key: CallKey) -> None:
+        """Release the reservation of a call that is not made after all, if there is one."""
+
     async def now_ms(self) -> int:
         """Return the store's own time, in milliseconds since 1970 UTC, by which all periods go."""
 

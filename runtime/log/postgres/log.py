@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
-from callboard.actors.session.budget_keys import Reservation
+from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher, check_size
 from callboard.runtime.log.hash_chain import HashChain
@@ -175,6 +175,9 @@ class _Spending(SharedSpendingStore):
 
     async def reserve(self, reservation: Reservation, limits: Sequence[BudgetLimit]) -> bool:
         return await self._look(lambda tables: tables.reserve(reservation, limits))
+
+    async def release(self, key: CallKey) -> None:
+        await self._look(lambda tables: tables.release(key))
 
     async def now_ms(self) -> int:
         return await self._look(lambda tables: tables.now_ms())

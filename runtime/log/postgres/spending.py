@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.usage import ZERO, Usage, plus
-from callboard.actors.session.budget_keys import Reservation
+from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import int8s, texts
@@ -122,6 +122,10 @@ class SpendingTables:
         # A statement that was cut is sent again: a reservation that is there already is granted.
         ((is_granted,),) = self._tables.rows(_RESERVE, values)
         return bool(is_granted)
+
+    def release(self, key: CallKey) -> None:
+        """Release the reservation of a call, as `SharedSpendingStore.release` does."""
+        self._run(_CLOSE, [texts([self._texts.call(key)])])
 
     # --- in a transaction -------------------------------------------------------------
 
