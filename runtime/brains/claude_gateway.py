@@ -80,7 +80,7 @@ class ClientGateway:
         if found.is_error or found.reply is None:
             await _refuse(answer, found.text or f"the question ended as {found.status}")
             return
-        said = message_of(reply_of(found), str(body.get("model", "")))
+        said = message_of(reply_of(found), str(body.get("model", "")), found.tool_use_id)
         is_stream = body.get("stream") is True
         kind = "text/event-stream" if is_stream else "application/json"
         await answer.begin(200, [("content-type", kind)])

@@ -7,7 +7,7 @@ step ends it, and starts another one beside the recorded steps.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -62,7 +62,7 @@ class _Client:
         found = None
         try:
             options = self._options_of(home, self.run.call)
-            async with contextlib.aclosing(query(prompt=self._prompt, options=options)) as messages:
+            async with contextlib.aclosing(_said(self._prompt, options)) as messages:
                 async for said in messages:
                     if isinstance(said, ResultMessage):
                         found = said
@@ -107,6 +107,13 @@ class _Client:
             found = self.task.result()
             error = self.run.refusal or _failure_of(found)
         self.run.end(None if error else _value_of(found), error)
+
+
+async def _said(prompt: str, options: ClaudeAgentOptions) -> AsyncGenerator[object, None]:
+    messages: Any = query(prompt=prompt, options=options)
+    async with contextlib.aclosing(messages):  # an iterator by its type, a generator in fact
+        async for one in messages:
+            yield one
 
 
 def _value_of(found: ResultMessage | None) -> object:
@@ -199,7 +206,7 @@ class ClientModel(ProgramModel):
             raise ProgramCrashed("the program was asked for a step without a prompt")
         name = run_name(recorded.number, request.session_id, request.address)
         program, run = _executed_again(recorded, name)
-        prompt = text_of_blocks(recorded.prompt)
+        prompt = _text_of(recorded.prompt)
         return program, _Client(run, prompt, self._options_of, self._max_tokens), recorded
 
     def divergence_in(self, recorded: RecordedRun, run: str, before: RunsBefore) -> ProgramDiverged | None:
@@ -249,6 +256,16 @@ def _executed_again(recorded: RecordedRun, name: str) -> tuple[ProgramRun, Clien
             )
         repeat(program, one)
     return program, run
+
+
+def _text_of(prompt: Json) -> str:
+    """Return the prompt for a client. Raises ProgramCrashed for one with more than text."""
+    blocks = msgspec.json.decode(prompt)
+    if isinstance(blocks, list) and any(block.get("type") != "text" for block in blocks):
+        raise ProgramCrashed(
+            "a Claude client takes a prompt of text alone: describe the rest, or give a tool for it"
+        )
+    return text_of_blocks(prompt) or "(no prompt)"
 
 
 def _raised(ending: Ending) -> ProgramFailed | None:

@@ -80,11 +80,14 @@ def _unmarked(value: Any) -> Any:
     }
 
 
-def message_of(reply: ModelReply, model: str) -> Block:
-    """Return a reply as a message of the Messages API. model: that the client has asked."""
+def message_of(reply: ModelReply, model: str, ask: str) -> Block:
+    """Return a reply as a message of the Messages API.
+
+    model: that the client has asked. ask: the id of the question, the same after a restart.
+    """
     usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
     return {
-        "id": "msg_callboard",
+        "id": f"msg_{ask}",  # the client joins messages of one id
         "type": "message",
         "role": "assistant",
         "model": model,

@@ -59,9 +59,11 @@ def brain(note: Note, **more: Any) -> Any:
 
 
 def policy(request: ModelRequest) -> Any:
-    """Answer as its model: add and save, then say the sum."""
+    """Answer as its model: add and save, add once more, then say the sum."""
     if turns_in(request) == 0:
         return calls(call("mcp__cb__add", a=2, b=3), call("mcp__cb__save", key="k"))
+    if turns_in(request) == 1:
+        return calls(call("mcp__cb__add", a=2, b=3))
     return say("It is 5.")
 
 
