@@ -6,7 +6,6 @@ step ends it, and starts another one beside the recorded steps.
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +21,7 @@ from callboard.runtime.brains.claude_client import ClientHome
 from callboard.runtime.brains.claude_gateway import ClientGateway
 from callboard.runtime.brains.claude_run import ClientRun
 from callboard.runtime.brains.claude_tools import Call
+from callboard.runtime.clock import new_token
 from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
 from callboard.runtime.programs.asks import Ending, ProgramFailed, run_name, text_of_blocks
@@ -56,7 +56,7 @@ class _Client:
         self.task.add_done_callback(lambda _: run.moved.set())
 
     async def _work(self) -> ResultMessage | None:
-        token = f"callboard-{secrets.token_hex(16)}"
+        token = f"callboard-{new_token()}"
         gateway = ClientGateway(token, self.run.ask)
         self._home = home = ClientHome(await gateway.start(), token, self._max_tokens)
         found = None

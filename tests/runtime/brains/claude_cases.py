@@ -6,6 +6,7 @@
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,11 +24,12 @@ Note = Callable[[str], None]
 
 
 def clients() -> list[int]:
-    """Return the processes of clients of this test, by their environment."""
+    """Return the processes of clients in the temporary folder of this process, by their environment."""
+    mine = f"CLAUDE_CONFIG_DIR={tempfile.gettempdir()}/callboard-claude-".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if b"CLAUDE_CONFIG_DIR=" in (data := path.read_bytes()) and b"callboard-claude-" in data:
+            if mine in path.read_bytes():
                 found.append(int(path.parent.name))
         except OSError:  # of another user, or gone
             continue
