@@ -6,6 +6,7 @@ _EXTRAS = {"LangChainModel": "langgraph", "SessionChatModel": "langgraph", "Pyda
 """The extra of each class that is one of a framework, too."""
 
 _HOMES = {
+    "runtime.brains.claude_agents": ("claude_agent",),
     "runtime.brains.frameworks": ("UntestedFramework", "pydantic_ai_agent"),
     "runtime.brains.openai_agents": ("openai_agent",),
     "runtime.brains.openai_model": ("OpenAIAgentsModel",),

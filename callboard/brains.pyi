@@ -1,5 +1,6 @@
 # Written by `python -m tools.public_names` from the table beside it; do not edit.
 
+from callboard.runtime.brains.claude_agents import claude_agent as claude_agent
 from callboard.runtime.brains.frameworks import UntestedFramework as UntestedFramework
 from callboard.runtime.brains.frameworks import pydantic_ai_agent as pydantic_ai_agent
 from callboard.runtime.brains.functions import HostAnswer as HostAnswer
@@ -19,6 +20,7 @@ __all__ = [
     "SessionChatModel",
     "UntestedFramework",
     "as_function",
+    "claude_agent",
     "langgraph_agent",
     "openai_agent",
     "pydantic_ai_agent",

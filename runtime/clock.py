@@ -41,3 +41,8 @@ def new_session_id() -> str:
 def new_request_id() -> str:
     """Make an id for an ask without one."""
     return secrets.token_hex(6)
+
+
+def new_token() -> str:
+    """Return a new secret, which a process gives to one that it starts."""
+    return secrets.token_hex(16)

@@ -203,6 +203,10 @@ class ModelPort:
             # Without usage: the service may have finished the call, and its use is not known.
             self._post(request, ModelReplied(wish.turn, wish.attempt, "cancelled"))
         else:
+            grant = request.body
+            assert isinstance(grant, CallModel)
+            if isinstance(answer, DivergedAnswer) and self._is_left_open(grant.agent, answer):
+                return
             self._waiting[request.seq] = self._made(wish, answer, asked)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
         finally:

@@ -10,7 +10,6 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.programs.history import last_run, runs_before
 from callboard.runtime.programs.program import Program
-from callboard.runtime.programs.replaying import divergence
 
 Verdict: TypeAlias = Literal["ok", "diverged", "missing"]
 """`missing`: the given agents hold no program of that name."""
@@ -83,7 +82,7 @@ def check_run(found: Program[object] | None, name: str, address: str, messages: 
     steps = len(recorded.steps)
     run = recorded.steps[0].step.head.run
     before = partial(runs_before, recorded.place, messages.__getitem__)
-    error = divergence(found.model.main_of(recorded.prompt, before), run, recorded)
+    error = found.model.divergence_in(recorded, run, before)
     if error is None:
         return RunCheck(address, name, "ok", steps)
     told = (error.step, error.recorded, error.now, error.by_chance)

@@ -97,6 +97,13 @@ class ProgramModel:
                     took,
                 )
 
+    def divergence_in(self, recorded: RecordedRun, run: str, before: RunsBefore) -> ProgramDiverged | None:
+        """Execute the recorded steps of a run again; return where they differ.
+
+        run: its name. before: reads the runs before it.
+        """
+        return divergence(self.main_of(recorded.prompt, before), run, recorded)
+
     def ended(self, session_id: str, address: str = "") -> None:
         """Stop the parked run of an agent that ended; without an address, all of a session."""
         runs = self._parked.get(session_id, {})

@@ -3,14 +3,14 @@
 import importlib
 import importlib.metadata
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
 
 from callboard import brains
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
-from callboard.brains import UntestedFramework, langgraph_agent, pydantic_ai_agent
+from callboard.brains import UntestedFramework, claude_agent, langgraph_agent, pydantic_ai_agent
 from tests.runtime.brains import graphs
 from tests.runtime.brains.agents import expert
 
@@ -23,7 +23,14 @@ def langgraph_one() -> Any:
     return langgraph_agent(graphs.expert())
 
 
-@pytest.mark.parametrize(("make", "extra"), [(pydantic_one, "pydantic-ai"), (langgraph_one, "langgraph")])
+def claude_one() -> Any:
+    return claude_agent(cast(Any, None), "expert")
+
+
+@pytest.mark.parametrize(
+    ("make", "extra"),
+    [(pydantic_one, "pydantic-ai"), (langgraph_one, "langgraph"), (claude_one, "claude")],
+)
 def test_a_framework_that_is_not_installed_names_its_extra(
     make: Callable[[], Any], extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

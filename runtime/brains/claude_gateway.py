@@ -1,0 +1,93 @@
+"""The gateway of one Claude client, on loopback: its requests become questions of the session.
+
+Rules
+  - Only its own client is answered: each request carries the token of the run.
+  - A question without an answer is a 403 with the words of the session and `x-should-retry: false`.
+  - Any path but the one for messages is a 404: nothing goes on to a service.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from callboard.actors.protocol.errors import CallboardError
+from callboard.runtime.brains.claude_requests import message_of, stream_of, written_of
+from callboard.runtime.gateway.dialects import refusal
+from callboard.runtime.gateway.server import HEAD_BYTES_MAX, HOST, Request, _Answer, _read
+from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.kept_requests import Written
+from callboard.runtime.programs.model_reply import reply_of
+
+Ask = Callable[[Written], Awaitable[Answer]]
+
+
+class ClientGateway:
+    """Serves one client. ask: puts a question, and returns its answer."""
+
+    def __init__(self, token: str, ask: Ask) -> None:
+        self._token, self._ask = token, ask
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> str:
+        """Listen on a free port of loopback, and return the address."""
+        self._server = await asyncio.start_server(self._connected, HOST, 0, limit=HEAD_BYTES_MAX)
+        return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while (request := await _read(reader)) is not None:
+                await self._serve(request, _Answer(writer))
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            pass  # the client has gone: there is nobody to tell
+        except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
+            pass
+        finally:
+            self._tasks.discard(task)
+            with suppress(ConnectionError):
+                writer.close()
+
+    async def _serve(self, request: Request, answer: _Answer) -> None:
+        headers = {name.lower(): value for name, value in request.headers}
+        if "origin" in headers or not hmac.compare_digest(headers.get("x-api-key", ""), self._token):
+            await _refuse(answer, "the gateway is for the client of another run")
+            return
+        if request.method != "POST" or urlsplit(request.path).path != "/v1/messages":
+            await answer.whole(404, refusal("messages", "not_found_error", f"no {request.path}"))
+            return
+        try:
+            body = msgspec.json.decode(request.body, type=dict[str, Any])
+            found = await self._ask(written_of(body))
+        except (msgspec.MsgspecError, CallboardError) as error:
+            await _refuse(answer, str(error))
+            return
+        if found.is_error or found.reply is None:
+            await _refuse(answer, found.text or f"the question ended as {found.status}")
+            return
+        said = message_of(reply_of(found), str(body.get("model", "")), found.tool_use_id)
+        is_stream = body.get("stream") is True
+        kind = "text/event-stream" if is_stream else "application/json"
+        await answer.begin(200, [("content-type", kind)])
+        await answer.part(stream_of(said) if is_stream else msgspec.json.encode(said))
+        await answer.end()
+
+
+async def _refuse(answer: _Answer, why: str) -> None:
+    body = refusal("messages", "permission_error", why)
+    await answer.whole(403, body, [("x-should-retry", "false")])

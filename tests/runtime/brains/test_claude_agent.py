@@ -1,0 +1,288 @@
+"""A client of the Claude Agent SDK as a brain: its own process, granted, recorded, resumed, and no longer."""
+
+import asyncio
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("claude_agent_sdk", reason="the client of callboard[claude] is not installed")
+
+import mcp
+from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
+
+from callboard.actors.protocol.errors import Diverged, InvalidAgent
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
+from callboard.brains import as_function, claude_agent
+from callboard.replay.recording import Recording
+from callboard.runtime.agent import Agent
+from callboard.runtime.brains.claude_gateway import ClientGateway
+from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.programs.asks import Answer
+from callboard.runtime.programs.kept_requests import Written
+from callboard.runtime.runtime import Runtime
+from tests.pages import blocks
+from tests.runtime.brains.agents import turns_in
+from tests.runtime.brains.claude_cases import brain, clients, model, noting, options, policy
+from tests.runtime.brains.test_pydantic_agent import results
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc and prctl: not on this system"),
+    # A run that is given up leaves a stream of the SDK to the garbage collection.
+    pytest.mark.filterwarnings("ignore:.*MemoryObject.*:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:.*MemoryObject.*:ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients of other tests be told from those of this one."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def no_note(what: str) -> None:
+    """Note nothing."""
+
+
+def wait_for_no_clients() -> None:
+    for _ in range(40):
+        if not clients():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"clients live on: {clients()}")
+
+
+@pytest.mark.slow
+def test_a_client_asks_by_the_session_and_sees_nothing_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "sk-mine")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    seen: list[ModelRequest] = []
+    environments: list[bytes] = []
+
+    def answer(request: ModelRequest) -> Any:
+        if request.profile == "host":
+            return say("done") if turns_in(request) else call("task", agent="expert", prompt="2+3?")
+        seen.append(request)
+        environments.extend(Path(f"/proc/{one}/environ").read_bytes() for one in clients())
+        return policy(request)
+
+    host = Agent("host", agents=[brain(no_note)])
+    runtime = Runtime(tmp_path / "log.db", model=ScriptedModel(answer))
+    outcome = runtime.run_sync(host, "Go.", session_id="s")
+    assert [one.text for one in outcome.delegations if one.profile == "expert"] == ["It is 5."]
+    assert [str(content) for content, _ in results(seen[1])] == [
+        "[{'type': 'text', 'text': '5'}]",
+        "[{'type': 'text', 'text': 'saved k'}]",
+    ]
+    assert {one.model.max_tokens for one in seen} == {8_192}
+    assert all(b"Environment" not in bytes(said) for said in (seen[0].system, *seen[0].messages))
+    assert [b"mcp__cb__" in bytes(one) for one in seen[0].tools] == [True, True]  # and none of its own
+    assert environments
+    assert not any(b"sk-mine" in one or b"PROXY" in one for one in environments)
+    with Recording.open(tmp_path / "log.db", "s") as recording:
+        assert recording.verify().is_ok
+        bodies = [event.body for event in recording.events]
+    effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
+    assert effects == {"add": "read", "save": "write"}
+    wait_for_no_clients()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["model 0", "save", "model 2"])
+def test_a_killed_run_leaves_no_client_and_goes_on_with_what_is_on_disk(tmp_path: Path, point: str) -> None:
+    log, path = tmp_path / "log.db", tmp_path / "notes.txt"
+    command = [sys.executable, "-m", "tests.runtime.brains.claude_cases", str(log), str(path), point]
+    killed = subprocess.run(command, cwd=ROOT, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    wait_for_no_clients()
+    note = noting(path)
+
+    async def go_on() -> str:
+        async with Runtime(log, model=model(note), strict_spending=True) as runtime:
+            session = await runtime.resume("s", brain(note))
+            return (await session.outcome).text
+
+    assert asyncio.run(go_on()) == "It is 5."
+    deeds = path.read_text().splitlines()
+    assert deeds.count("save") == 1
+    assert [deeds.count(f"model {turn}") for turn in range(4)] == [
+        1 + (point == "model 0"),
+        1,
+        1 + (point == "model 2"),
+        0,
+    ]
+    with Recording.open(log, "s") as recording:
+        assert recording.verify().is_ok
+        ends = [event.body.status for event in recording.events if isinstance(event.body, ToolReturned)]
+    assert ends.count("interrupted") == (point == "save")
+    wait_for_no_clients()
+
+
+@pytest.mark.slow
+def test_a_changed_client_is_a_divergence_that_names_the_difference(tmp_path: Path) -> None:
+    log, path = tmp_path / "log.db", tmp_path / "notes.txt"
+    command = [sys.executable, "-m", "tests.runtime.brains.claude_cases", str(log), str(path), "model 1"]
+    subprocess.run(command, cwd=ROOT, timeout=60)
+    changed = claude_agent(
+        ClaudeAgentOptions(system_prompt="Be long.", mcp_servers=options(no_note).mcp_servers),
+        "expert",
+        description="Adds.",
+        effects={"add": "read"},
+    )
+
+    asked: list[str] = []
+
+    async def go_on() -> None:
+        async with Runtime(log, model=model(asked.append), strict_spending=True) as runtime:
+            await (await runtime.resume("s", changed)).outcome
+
+    with pytest.raises(Diverged, match="with another system prompt"):
+        asyncio.run(go_on())
+    assert "model 0" not in asked  # the open question is asked again, whoever put it
+    wait_for_no_clients()
+
+
+@pytest.mark.slow
+def test_the_example_prints_what_its_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "claude_agent.py"), run_name="__main__")
+    page = (ROOT / "docs" / "examples" / "claude-agent.md").read_text()
+    (shown,) = (block.text for block in blocks(page) if block.language == "text")
+    assert capsys.readouterr().out.strip() == shown.strip()
+
+
+@pytest.mark.slow
+def test_the_page_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "claude-agent.md").read_text()
+    (shown,) = (block.text for block in blocks(page) if block.language == "python")
+    exec(compile(shown, "claude-agent.md", "exec"), {})
+    assert capsys.readouterr().out == "It is 5.\n"
+
+
+@pytest.mark.slow
+def test_a_refusal_ends_the_client_by_its_kind_and_is_asked_once() -> None:
+    asked: list[int] = []
+
+    def answer(request: ModelRequest) -> Any:
+        asked.append(turns_in(request))
+        return calls(call("mcp__cb__add", a=9, b=1))
+
+    limited = claude_agent(options(no_note), "expert", limits=Limits(max_iterations=5))
+    outcome = Runtime(":memory:", model=ScriptedModel(answer)).run_sync(limited, "2+3?")
+    assert outcome.kind == "iteration_cap"
+    assert len(asked) <= 5
+    wait_for_no_clients()
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_no_client() -> None:
+    async def run() -> None:
+        started = asyncio.Event()
+
+        async def answer(request: ModelRequest) -> Any:
+            started.set()
+            await asyncio.sleep(60)
+
+        async with Runtime(":memory:", model=ScriptedModel(answer)) as runtime:
+            ask = asyncio.ensure_future(runtime.run(brain(no_note), "2+3?"))
+            await started.wait()
+            assert clients()
+            ask.cancel()
+            await asyncio.gather(ask, return_exceptions=True)
+
+    asyncio.run(run())
+    wait_for_no_clients()
+
+
+async def answer_of(gateway: ClientGateway, head: str, body: bytes = b"{}") -> str:
+    url = await gateway.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+    told = f"{head} HTTP/1.1\r\nx-api-key: mine\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(told.encode() + body)
+    writer.write_eof()
+    found = (await reader.read()).decode()
+    writer.close()
+    await gateway.aclose()
+    return found
+
+
+def test_a_refusal_is_a_403_that_is_not_to_be_tried_again() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+    text = b'"no tokens are left"'
+
+    async def refused(request: Written) -> Answer:
+        return Answer("p1", Json(text), is_error=True, status="budget")
+
+    def asked(head: str, token: str = "mine", body: bytes = body) -> str:
+        return asyncio.run(answer_of(ClientGateway(token, refused), head, body))
+
+    found = asked("POST /v1/messages?beta=true")
+    assert found.startswith("HTTP/1.1 403")
+    assert "x-should-retry: false" in found
+    assert "no tokens are left" in found
+    assert asked("POST /v1/messages/count_tokens").startswith("HTTP/1.1 404")
+    assert "of another run" in asked("POST /v1/messages", token="theirs")
+    assert asked("POST /v1/messages", body=b"[]").startswith("HTTP/1.1 403")
+    assert asked("POST /v1/messages", body=b'{"messages": 3}').startswith("HTTP/1.1 403")
+
+
+def test_a_host_is_a_tool_of_a_client_by_as_function() -> None:
+    oracle = Runtime(":memory:", model=ScriptedModel(["Forty-two."]))
+    ask = as_function(oracle, Agent("oracle"))
+
+    @tool("ask", "Ask the oracle.", {"prompt": str})
+    async def tell(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": (await ask(given["prompt"]))["text"]}]}
+
+    async def called() -> str:
+        async with oracle, mcp.Client(create_sdk_mcp_server("o", tools=[tell])["instance"]) as client:
+            return str((await client.call_tool("ask", {"prompt": "?"})).content[0])
+
+    assert "Forty-two." in asyncio.run(called())
+
+
+@tool("add", "Add.", {"a": int})
+async def other(given: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"tools": ["Bash"]}, "tools"),
+        ({"env": {"A": "b"}}, "env"),
+        ({"resume": "s"}, "resume"),
+        ({"hooks": {"Stop": []}}, "hooks"),
+        ({"setting_sources": ["user"]}, "setting_sources"),
+        ({"system_prompt": {"type": "preset", "preset": "claude_code"}}, "preset"),
+        ({"mcp_servers": {"x": {"type": "stdio", "command": "x"}}}, "outside of this process"),
+        ({"mcp_servers": {n: create_sdk_mcp_server(n, tools=[other]) for n in "ab"}}, "two tools"),
+        ({"mcp_servers": {"a b": create_sdk_mcp_server("a b", tools=[other])}}, "no model takes"),
+        ({"output_format": {"type": "json_schema"}}, "schema"),
+    ],
+)
+def test_options_that_no_log_could_hold_are_refused(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidAgent, match=words):
+        claude_agent(ClaudeAgentOptions(**more), "expert")
+
+
+def test_objects_of_another_kind_and_unknown_effects_are_refused() -> None:
+    with pytest.raises(InvalidAgent, match="not a claude_agent_sdk"):
+        claude_agent(cast(Any, 3), "expert")
+    with pytest.raises(InvalidAgent, match="effects names 'sub'"):
+        claude_agent(options(no_note), "expert", effects={"sub": "read"})
+    with pytest.raises(InvalidAgent, match="max_tokens"):
+        claude_agent(options(no_note), "expert", max_tokens=0)
