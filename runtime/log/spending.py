@@ -103,16 +103,17 @@ class SharedSpendingStore(SpendingStore, Protocol):
 class NetChanges:
     """The sum of some changes: reservations that stay open, those that end, and the charges.
 
-    A reservation that opens and ends among these changes is only a charge.
+    A reservation that opens and ends among these changes is only a charge, unless the store has it already,
+    by a statement of its own. is_reserved: True if it may.
     """
 
-    def __init__(self, changes: Iterable[SpendingChange] = ()) -> None:
+    def __init__(self, changes: Iterable[SpendingChange] = (), *, is_reserved: bool = False) -> None:
         self.opened: dict[CallKey, Reservation] = {}
         self.closed: list[CallKey] = []
         self.charges: dict[tuple[str, str], Need] = {}
         for change in changes:
             if isinstance(change, Settlement):
-                if self.opened.pop(change.reservation.key, None) is None:
+                if self.opened.pop(change.reservation.key, None) is None or is_reserved:
                     self.closed.append(change.reservation.key)
                 self.charge(change.reservation, change.charge)
             else:

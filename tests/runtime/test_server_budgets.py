@@ -17,7 +17,7 @@ from callboard.runtime.server_budgets import ServerBudgets
 from tests.runtime.log.postgres.places import OnServer, on_server
 from tests.runtime.test_on_server import HOST
 
-SCOPES = ("team:red",)
+SCOPES = ("team:*=team:red",)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_call_waits_for_the_reservation_of_another_runtime_and_for_nothing_spe
             assert isinstance(ours, ServerBudgets)
             assert isinstance(theirs, ServerBudgets)
             given = (await asked(theirs, 1, 800)).result()
-            assert given == Given((("team:red", ""),))
+            assert given == Given((("team:*=team:red", ""),))
             waiting = await asked(ours, 2, 500)
             assert not waiting.done()
             refused = (await asked(theirs, 3, 1_001)).result()

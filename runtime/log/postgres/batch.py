@@ -256,7 +256,9 @@ def _usage(moves: Sequence[Move]) -> list[Any]:
 
 
 def _spending(moves: Sequence[Move], spending: SpendingTables) -> list[Any]:
-    nets = [(move.known.number, NetChanges(move.spending)) for move in moves if move.spending]
+    nets = [
+        (move.known.number, NetChanges(move.spending, is_reserved=True)) for move in moves if move.spending
+    ]
     return spending.columns(nets) if nets else []
 
 
