@@ -129,7 +129,9 @@ class SessionCatalog:
             )
 
     async def _delete(self, session_id: str, *, keep_forks: bool) -> int:
-        with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
+        with self._live.claim(session_id, steal=False) as failed:  # else a resume could write meanwhile
+            if failed is not None:
+                await failed.close()
             count = await self._log.delete(session_id, keep_forks=keep_forks)
         self._live.waiting.pop(session_id, None)
         self.remover.start()
