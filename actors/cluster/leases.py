@@ -58,5 +58,5 @@ def may_take_over(ends_ms: int, server_ms: int) -> bool:
 
 
 def capacity_free_at(ends_ms: int, model_timeout_ms: int) -> int:
-    """Return when the places of a lost worker are free. Its last call may have started just before the end."""
+    """Return when the places of a lost worker are free: its last call may start just before the end."""
     return ends_ms + model_timeout_ms

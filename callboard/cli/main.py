@@ -25,6 +25,11 @@ _SECTIONS: Final = {
         ),
         "resume": ("run_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
+        "worker": (
+            "worker_command:worker",
+            "Run submitted sessions of a log on a server, with other workers.",
+        ),
+        "cluster": ("worker_command:cluster", "Submit sessions to workers, and look at both."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": (
             "approvals_command:tell",
