@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.recording import Recording
 from callboard.runtime.log.reading import open_reader
@@ -30,12 +31,16 @@ PATIENCE_S = 170
 
 
 class Verdict(NamedTuple):
-    """The count after a campaign. twice: effects that happened more than once. unknown: to their agents."""
+    """The count after a campaign. twice: effects that happened more than once. unknown: to their agents.
+
+    resumed: takeovers, without which nothing was tried.
+    """
 
     ended: int
     effects: int
     twice: int
     unknown: int
+    resumed: int
 
 
 class Fleet:
@@ -151,16 +156,17 @@ def campaign(
 def verdict(url: str, deeds: Path, sessions: int) -> Verdict:
     """Count effects, and the sessions whose chain is whole and whose outcome is an answer."""
     found = Counter(deeds.read_text().splitlines())
-    ended = unknown = 0
+    ended = unknown = resumed = 0
     with open_reader(url) as reader:
         rows = {row.session_id: (row.status, row.kind) for row in reader.sessions()}
     for at in range(sessions):
         with Recording.open(url, f"s{at}") as recording:
             bodies = [one.body for one in recording.events_after(0)]
             unknown += sum(isinstance(one, ToolReturned) and one.status == "interrupted" for one in bodies)
+            resumed += sum(isinstance(one, Resumed) for one in bodies)
             recording.verify().check()
             ended += rows[f"s{at}"] == ("closed", "answered")
-    return Verdict(ended, found.total(), sum(count > 1 for count in found.values()), unknown)
+    return Verdict(ended, found.total(), sum(count > 1 for count in found.values()), unknown, resumed)
 
 
 def main() -> int:
@@ -176,6 +182,7 @@ def main() -> int:
         f"{found.ended} of {given.sessions} sessions ended, their chains verified; {found.effects:,} effects"
     )
     print(f"{found.twice} effects happened twice; {found.unknown} are unknown to their agents")
+    print(f"{found.resumed} sessions were taken over")
     return int(found.twice > 0 or found.ended < given.sessions)
 
 
