@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check crash crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
+.PHONY: demo test campaign check postgres-tests crash crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -41,6 +41,11 @@ check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentati
 	$(BIN)/python -m tools.lint_deciders
 	$(BIN)/python -m tools.check_figures
 	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+# With CI, so that a machine without PostgreSQL's programs fails instead of skipping the tests.
+postgres-tests: $(STAMP)  ## logs and memories on a private PostgreSQL server, which starts and stops with the run
+	@CI=true $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/runtime/log/postgres tests/runtime/memory \
+		tests/cli/test_on_server.py tests/crash/test_postgres.py tests/test_postgres_server.py
 
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))

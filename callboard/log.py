@@ -5,6 +5,7 @@ from callboard.lazy_names import lazy_names
 _HOMES = {
     "runtime.log.memory": ("MemoryLog", "MemoryReader"),
     "runtime.log.opening": ("open_log",),
+    "runtime.log.postgres.log": ("PostgresLog",),
     "runtime.log.protocol": ("EventLog", "Head"),
     "runtime.log.session_rows": ("SessionQuery", "SessionRow", "SessionStatus"),
     "runtime.log.sqlite.log": ("SQLiteLog",),

@@ -3,6 +3,7 @@
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.memory import MemoryReader as MemoryReader
 from callboard.runtime.log.opening import open_log as open_log
+from callboard.runtime.log.postgres.log import PostgresLog as PostgresLog
 from callboard.runtime.log.protocol import EventLog as EventLog
 from callboard.runtime.log.protocol import Head as Head
 from callboard.runtime.log.session_rows import SessionQuery as SessionQuery
@@ -15,6 +16,7 @@ __all__ = [
     "Head",
     "MemoryLog",
     "MemoryReader",
+    "PostgresLog",
     "SQLiteLog",
     "SessionQuery",
     "SessionRow",

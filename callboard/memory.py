@@ -4,6 +4,7 @@ from callboard.lazy_names import lazy_names
 
 _HOMES = {
     "runtime.memory.access": ("Memory", "MemoryEntry"),
+    "runtime.memory.postgres": ("PostgresMemory",),
     "runtime.memory.sqlite": ("SQLiteMemory",),
 }
 

@@ -21,6 +21,7 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions, shown
 from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval, TellAgent
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.sanitize import check_json
 
 
@@ -181,7 +182,9 @@ def cancel(session: str, reason: str, log: str) -> int:
     try:
         kind = ask_owner(log, CancelAsk(session, reason), str)
     except NoOwner:
-        raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
+        raise Failure(
+            f"no process that owns {shown_address(log)} listens, so nothing can be cancelled", 3
+        ) from None
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
     return 0
 
@@ -207,7 +210,9 @@ def tell(session: str, address: str, text: str, log: str) -> int:
     try:
         turn = ask_owner(log, TellAgent(session, address, text), int)
     except NoOwner:
-        raise Failure(f"no process that owns {log} listens, so no agent can be sent a message", 3) from None
+        raise Failure(
+            f"no process that owns {shown_address(log)} listens, so no agent can be sent a message", 3
+        ) from None
     name = safe_line(address, 80)
     talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

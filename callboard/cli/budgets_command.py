@@ -13,6 +13,7 @@ from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import utc
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.log.spending import Unlogged
 
 
@@ -36,7 +37,7 @@ def budgets(log: str, as_json: bool) -> None:
     if as_json:
         emit_json(
             {
-                "log": log,
+                "log": shown_address(log),
                 "spent": list(map(_spent_json, spent)),
                 "reserved": list(map(_call_json, reserved)),
                 "unlogged": [{**_call_json(one.reservation), "at": utc(one.at_ms)} for one in unlogged],

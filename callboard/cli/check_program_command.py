@@ -26,6 +26,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import counted
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import LogReader
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 from callboard.runtime.programs.checking import RecordedAgent, RunCheck, programs_of
 from callboard.runtime.programs.history import read_step
@@ -118,7 +119,7 @@ def check_program(
         else:
             found = _swept(child, reader, None if every else "unfinished", timeout_s)
     if as_json:
-        emit_json({"log": log, "sessions": found} if is_sweep else found[0])
+        emit_json({"log": shown_address(log), "sessions": found} if is_sweep else found[0])
     elif is_sweep:
         _emit_table(found)
     else:

@@ -25,7 +25,7 @@ from callboard.cli.output import emit, emit_json, emit_lines, fields
 from callboard.cli.recordings import key_options, open_reader
 from callboard.replay.formats import counted
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.reading import file_of, is_memory, is_server, shown_address
 from callboard.runtime.log.sqlite import file_lock
 from callboard.runtime.log.sqlite.owner import read_lock
 
@@ -147,6 +147,9 @@ def _environment(found: Findings) -> None:
 def _log(found: Findings, log: str) -> None:
     if is_memory(log):
         found.facts["log"] = {"place": "in memory"}
+        return
+    if is_server(log):
+        _read(found, found.facts.setdefault("log", {"server": shown_address(log)}), log)
         return
     path = file_of(log)
     facts = found.facts["log"] = {"file": path.name, "size": _size(path), "wal": _size(Path(f"{path}-wal"))}

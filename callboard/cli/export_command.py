@@ -16,7 +16,7 @@ from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.formats import counted
 from callboard.replay.reading import Source
 from callboard.runtime.log.protocol import EventLog, LogReader
-from callboard.runtime.log.reading import file_of
+from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.session_rows import parents_first
 
 
@@ -135,10 +135,11 @@ def _checked_target(output: str, log: str, force: bool, beside: str = "") -> Pat
     """
     if beside:
         _checked_target(str(Path(output).with_suffix(beside)), log, force)
-    target, origin = Path(output), file_of(log)
+    target = Path(output)
+    origin = None if is_memory(log) or is_server(log) else file_of(log)
     if not target.parent.is_dir():
         raise not_found(f"the folder {target.parent} does not exist; make it first")
-    is_log = target.exists() and origin.exists() and target.samefile(origin)
+    is_log = origin is not None and target.exists() and origin.exists() and target.samefile(origin)
     is_open = target.with_name(f"{target.name}-wal").exists()
     refuse_if(target.is_dir(), f"{target} is a folder; name a file in it")
     refuse_if(is_log, f"{target} is the log itself; name another file")

@@ -25,7 +25,7 @@ from callboard.runtime.imports.claude_code.files import SessionFiles, sessions_i
 from callboard.runtime.imports.claude_code.importing import Imported, SessionImport
 from callboard.runtime.imports.documents import READERS, DocumentImport
 from callboard.runtime.imports.kinds import CALLBOARD, CLAUDE_CODE, KINDS, kind_of
-from callboard.runtime.log.reading import file_of
+from callboard.runtime.log.reading import file_of, is_memory, is_server, shown_address
 from callboard.runtime.secrets.registry import Secrets
 
 T = TypeVar("T")
@@ -110,6 +110,9 @@ def _exists(file: str) -> bool:
 @contextlib.contextmanager
 def _new_log_removed(address: str) -> Iterator[None]:
     """Remove a log again that did not exist before, if the import fails."""
+    if is_memory(address) or is_server(address):
+        yield
+        return
     path = file_of(address)
     is_new = not path.exists()
     try:
@@ -133,7 +136,7 @@ def _import_export(file: str, log: str) -> None:
         raise misused(f"{file} is a folder; name a file that `callboard export` wrote") from None
     except OSError as error:
         raise not_found(f"{file} cannot be read: {error.strerror}") from None
-    talk(f"{counted(sessions, 'session')}, {counted(events, 'event')} imported into {log}")
+    talk(f"{counted(sessions, 'session')}, {counted(events, 'event')} imported into {shown_address(log)}")
 
 
 async def _import_write(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
@@ -167,7 +170,8 @@ async def _import_all(sessions: Sequence[SessionFiles], address: str, *, follows
             sums += result.sessions
             _tell(one.main, result)
     if len(sessions) > 1:
-        talk(f"{counted(sums, 'new session')} of {counted(found, 'transcript')} imported into {address}")
+        place = shown_address(address)
+        talk(f"{counted(sums, 'new session')} of {counted(found, 'transcript')} imported into {place}")
     return found
 
 

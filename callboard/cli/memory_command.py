@@ -1,7 +1,5 @@
 """`callboard memory`: look into a memory's file, and forget an entry."""
 
-from pathlib import Path
-
 import click
 
 from callboard.actors.protocol.errors import MemoryFailed
@@ -10,14 +8,17 @@ from callboard.cli.options import json_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import local, utc
+from callboard.runtime.log.reading import file_of, is_server, shown_address
 from callboard.runtime.memory.access import HITS_MAX, MemoryEntry
+from callboard.runtime.memory.opening import memory_at
+from callboard.runtime.memory.postgres import PostgresMemory
 from callboard.runtime.memory.sqlite import SQLiteMemory
 
 _CORRUPT = ("damaged", "foreign", "too_new")
 
 
 @click.command("memory")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file")
 @click.argument("name", default="")
 @click.argument("query", default="")
 @click.option(
@@ -30,11 +31,12 @@ _CORRUPT = ("damaged", "foreign", "too_new")
 )
 @click.option("--forget", metavar="ID", default="", help="Remove this entry of the memory.")
 @json_option
-def memory(file: Path, name: str, query: str, number: int, forget: str, as_json: bool) -> None:
+def memory(file: str, name: str, query: str, number: int, forget: str, as_json: bool) -> None:
     """List the memories of a file, or the entries of one, or forget an entry.
 
-    FILE is that of `Runtime(memory=...)`. NAME is `shared`, or `agent:NAME` for the memory of the agents of a
-    profile. The newest entries are listed, or those that match QUERY, best match first.
+    FILE, or the URL of a PostgreSQL server, is that of `Runtime(memory=...)`. NAME is `shared`, or
+    `agent:NAME` for the memory of the agents of a profile. The newest entries are listed, or
+    those that match QUERY, best match first.
 
     \b
     Examples:
@@ -42,9 +44,9 @@ def memory(file: Path, name: str, query: str, number: int, forget: str, as_json:
       callboard memory memory.db shared "tea coffee"
       callboard memory memory.db shared --forget 5f0c1e9b2d3a4c5e
     """
-    if not file.exists():  # a look must not make a file
+    if not (is_server(file) or file_of(file).exists()):  # a look must not make a file
         raise not_found(f"there is no file {file}")
-    store = SQLiteMemory(file)
+    store = memory_at(file)
     try:
         if forget:
             _forget(store, name, forget)
@@ -53,10 +55,12 @@ def memory(file: Path, name: str, query: str, number: int, forget: str, as_json:
         else:
             _list_memories(store.sizes(), as_json=as_json)
     except MemoryFailed as error:
-        raise Failure(f"{file}: {error}", CORRUPT if error.reason in _CORRUPT else FAILED) from error
+        raise Failure(
+            f"{shown_address(file)}: {error}", CORRUPT if error.reason in _CORRUPT else FAILED
+        ) from error
 
 
-def _forget(store: SQLiteMemory, name: str, entry_id: str) -> None:
+def _forget(store: SQLiteMemory | PostgresMemory, name: str, entry_id: str) -> None:
     if not store.forget(name, entry_id):
         raise not_found(f"the memory {name!r} has no entry {entry_id!r}")
     talk(f"forgot {safe_line(entry_id, 80)}")

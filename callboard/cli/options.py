@@ -9,6 +9,7 @@ import click
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import misused, refuse_if
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.sanitize import clean_text
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def log_flag() -> str:
     context = click.get_current_context(silent=True)
     if context is None or context.get_parameter_source("log") is not click.core.ParameterSource.COMMANDLINE:
         return ""
-    return f" --log {shlex.quote(context.params['log'])}"
+    return f" --log {shlex.quote(shown_address(context.params['log']))}"
 
 
 def files_options(function: Callable[..., int]) -> Callable[..., int]:

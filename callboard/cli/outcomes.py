@@ -9,6 +9,7 @@ from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.formats import counted, dollars, duration, tokens
 from callboard.replay.lineage import Billing
+from callboard.runtime.log.reading import is_server, shown_address
 
 if TYPE_CHECKING:  # readers of a log need no agents, which it loads
     from callboard.runtime.sessions.outcome import Outcome
@@ -30,7 +31,7 @@ def outcome_json(outcome: "Outcome", log: str, elapsed_ms: int) -> dict[str, obj
     """Return the outcome as one JSON document."""
     return {
         "session": outcome.session_id,
-        "log": str(Path(log).resolve()),
+        "log": shown_address(log) if is_server(log) else str(Path(log).resolve()),
         "head": head_text(outcome.head),
         **attributes(outcome, "status", "kind", "detail", "text"),
         "structured_output": outcome.report,
@@ -80,7 +81,7 @@ def summary(outcome: "Outcome", log: str, elapsed_ms: int, cost: str = "") -> st
         lines.append(f"not stopped in time, last effects unknown: {', '.join(outcome.in_doubt)}")
     lines += [
         f"{cost or usage_text(outcome.usage)}, {duration(elapsed_ms)}",
-        f"session {outcome.session_id} in {log}, head {head_text(outcome.head)}",
+        f"session {outcome.session_id} in {shown_address(log)}, head {head_text(outcome.head)}",
     ]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from callboard.actors.protocol import errors
 from callboard.actors.protocol.errors import CallboardError, StoreFailed
 from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.control.wire import HAS_SOCKETS, Command, is_same_user, refuse_foreign
-from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.sqlite.owner import read_lock
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def ask_owner(log: str, command: Command, kind: type[T]) -> T:
 
     Raises NoOwner, StoreFailed for a socket that is not ours, and the error of the command.
     """
-    if is_memory(log):
+    if is_memory(log) or is_server(log):  # which have no lock file with the address of an owner
         raise NoOwner
     _, place = read_lock(file_of(log).resolve())
     if not place:

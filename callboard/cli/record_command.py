@@ -19,6 +19,7 @@ from callboard.cli.recordings import key_options, keyed_log
 from callboard.replay.formats import counted
 from callboard.runtime import event_loop
 from callboard.runtime.clock import new_session_id
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -136,11 +137,14 @@ async def _run(command: Sequence[str], url: str) -> int:
 def _tell(recorder: "Recorder", log: str) -> None:
     """Name the sessions that were recorded."""
     counts, sessions = recorder.counts, recorder.sessions
-    talk(f"{counted(counts.recorded, 'request')} in {counted(len(sessions), 'session')} recorded into {log}")
+    place = shown_address(log)
+    talk(
+        f"{counted(counts.recorded, 'request')} in {counted(len(sessions), 'session')} recorded into {place}"
+    )
     for session in sessions[:_NAMED_MAX]:
-        talk(f"  callboard show {session} --log {log}")
+        talk(f"  callboard show {session} --log {place}")
     if len(sessions) > _NAMED_MAX:
-        talk(f"  and more: callboard sessions --tag {recorder.tag} --log {log}")
+        talk(f"  and more: callboard sessions --tag {recorder.tag} --log {place}")
     if counts.refused:
         talk(f"refused by a limit or a missing price, and not sent: {counts.refused:,}")
     if counts.failed:

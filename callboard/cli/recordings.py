@@ -18,7 +18,7 @@ from callboard.replay.reading import Source
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
-from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.session_rows import SessionRow
 
 _LISTED: Final = 5
@@ -85,7 +85,7 @@ def _key(variable: str) -> bytes | None:
 
 def open_reader(log: str) -> LogReader:
     """Open the log for reading. Fails if it does not exist, and names the logs in that folder."""
-    if is_memory(log) or (path := file_of(log)).is_file():
+    if is_memory(log) or is_server(log) or (path := file_of(log)).is_file():
         return reading.open_reader(log, *log_keys())
     folder = path if path.is_dir() else path.parent
     others = sorted(one.name for one in folder.glob("*.db"))[:_LISTED]

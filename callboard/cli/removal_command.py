@@ -20,6 +20,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import session_rows as trees
 from callboard.runtime.log.opening import cut, erase
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.log.session_rows import STATUSES, ForksChoice
 from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
@@ -138,7 +139,7 @@ def vacuum(full: bool, log: str) -> None:
     """
     with open_reader(log):  # so that a wrong name makes no new log
         pass
-    talk(f"{log} has {_cut(log, full):,} bytes less than before")
+    talk(f"{shown_address(log)} has {_cut(log, full):,} bytes less than before")
 
 
 def _confirm(question: str, yes: bool) -> None:

@@ -15,6 +15,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import local, utc
 from callboard.replay.reading import titled
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow, SessionStatus
 
 _AGO: Final = re.compile(r"(\d{1,9})(s|m|h|d)", re.ASCII)
@@ -63,7 +64,7 @@ def sessions(
         rows = list(titled(reader, found[:wanted]))
     following = rows[-1].cursor if rows and len(found) > len(rows) else None
     if as_json:
-        emit_json({"log": log, "sessions": list(map(row_json, rows)), "next": following})
+        emit_json({"log": shown_address(log), "sessions": list(map(row_json, rows)), "next": following})
     elif rows:
         _emit(rows, has_more=following is not None)
     elif status or tag or since:

@@ -14,6 +14,7 @@ from callboard.cli.recordings import open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import counted
+from callboard.runtime.log.reading import shown_address
 from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.sessions.usage import UsageBy, UsageReport, fill_usage, report_of, tags_of
 
@@ -46,7 +47,7 @@ def usage(by: UsageBy, tag: str | None, since: str | None, fill: bool, log: str,
         tags = tags_of(reader.sessions(SessionQuery(tag=tag)), None)
         report = report_of(reader.usage(day), tags, by)
     if as_json:
-        emit_json({"log": log, **_json(report)})
+        emit_json({"log": shown_address(log), **_json(report)})
     elif report.lines:
         _emit(report)
     else:

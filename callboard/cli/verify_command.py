@@ -18,7 +18,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import LogChecker
 from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.log.protocol import Head, LogReader
-from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.reading import shown_address
 
 # The result of one session, as JSON. result: "ok", or one of those below.
 Found: TypeAlias = dict[str, object]
@@ -120,10 +120,8 @@ def _checked(reader: LogReader, place: Place) -> tuple[Found, list[str]]:
 
 def _damage(reader: LogReader, *, is_quiet: bool) -> str:
     """Return the damage of the file as a whole, or nothing: events may be missing from any session."""
-    if not isinstance(reader, SQLiteReader):
-        return ""
     try:
-        reader.check_wal()
+        reader.check_whole()
     except CorruptLog as error:
         if not is_quiet:
             emit(_corrupt_line(error))
@@ -182,7 +180,7 @@ def _conclude(
     good: the verdict if no session failed. damage: that of the whole file.
     """
     if as_json:
-        result = found[0] if found and not is_all else {"log": log, "sessions": found}
+        result = found[0] if found and not is_all else {"log": shown_address(log), "sessions": found}
         emit_json({**result, "damage": damage} if damage else result)
     elif is_all:
         bad = sum(one["result"] != "ok" for one in found)

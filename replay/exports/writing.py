@@ -22,7 +22,6 @@ from callboard.replay.page.building import html_page
 from callboard.replay.reading import Source
 from callboard.replay.refused_calls import refused_in
 from callboard.runtime.log.protocol import Sealed
-from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX
 from callboard.runtime.log.telemetry.formats import otlp_document
 from callboard.runtime.log.telemetry.span_fold import spans_of
@@ -158,7 +157,7 @@ def _only(job: Job) -> Source:
 def _db(job: Job, target: "Path | BinaryIO") -> None:
     """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
     reader = job.sources[0].reader if job.sources else None
-    if not isinstance(target, Path) or not isinstance(reader, SQLiteReader):
+    if not isinstance(target, Path) or reader is None:
         raise MisuseError("a database is copied from a log file to a file: give the path of a new one")
     if job.is_all:
         reader.copy_to(target, "", partial(job.progress, "the log"))

@@ -21,7 +21,8 @@ from callboard.runtime.control.wire import ShownApproval
 from callboard.runtime.log.protocol import Append, EventLog, Stored
 from callboard.runtime.ports.approval_port import given_by, no_question
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.resuming import checked_rows, recorded_of
+from callboard.runtime.sessions.resuming import recorded_of
+from callboard.runtime.sessions.session_pages import checked_rows
 from callboard.runtime.tools.input_forms import forms_of
 
 

@@ -34,13 +34,13 @@ from callboard.runtime.sessions.probing import Probed
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
     continuation,
-    pages_from,
     recorded_of,
     recover_session,
 )
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents
 from callboard.runtime.sessions.session_deps import Given, SessionDeps, labels_of
+from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.telemetry.observer import Observer
 from callboard.runtime.tools.sources import Scope

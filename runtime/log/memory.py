@@ -12,10 +12,10 @@ from msgspec import structs
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.memory_session import MemorySession, pack, unpack
 from callboard.runtime.log.protocol import (
     GENESIS,
     TAIL_EVENTS,
@@ -36,54 +36,8 @@ from callboard.runtime.log.session_rows import (
     EVERY_SESSION,
     SessionQuery,
     SessionRow,
-    change_of,
-    details_of,
 )
-from callboard.runtime.log.spending import MemorySpending, Place, Spending, Unlogged, UsageRow, summed, total
-
-# One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
-# the garbage collector walks it.
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Sealed).decode
-
-
-class _Session(msgspec.Struct, eq=False):
-    row: SessionRow
-    before: Head  # of its own first event
-    head: Head
-    epoch: int = 1
-    rows: list[bytes] = []
-    values: set[bytes] = set()  # digests of its large values
-    usage: dict[Place, Usage] = {}
-    is_hidden: bool = False  # it was deleted, apart from the events that its forks share
-
-    def cut(self, last: Stored) -> None:
-        """Hide the session, and drop its events behind the last one that a fork shares."""
-        self.is_hidden = True
-        self.rows = self.rows[: last.seq - self.before.seq]
-        self.head = Head(last.seq, last.digest)
-
-    def add_usage(self, charges: Sequence[Charge]) -> None:
-        """Add the charges of calls."""
-        for place, usage in summed(charges).items():
-            self.usage[place] = plus(self.usage.get(place, ZERO), usage)
-        self.row = structs.replace(self.row, usage=total(self.usage.values()))
-
-    def note(self, events: Sequence[Event]) -> None:
-        """Bring the row up to these events."""
-        change = change_of(events)
-        details = structs.asdict(details_of(change.opened)) if change.opened else {}
-        self.row = structs.replace(
-            self.row,
-            head=self.head.seq,
-            last_ms=events[-1].at if events else self.row.last_ms,
-            status=change.status_after(self.row.status),
-            title=change.title_after(self.row),
-            kind=change.kind or self.row.kind,
-            failures=change.failures_after(self.row.failures),
-            host=change.host or self.row.host,
-            **details,
-        )
+from callboard.runtime.log.spending import MemorySpending, Spending, Unlogged, UsageRow
 
 
 class MemoryLog(EventLog):
@@ -93,7 +47,7 @@ class MemoryLog(EventLog):
         self._key = key
         self._hash_chain = HashChain(key)
         self._is_open = False
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, MemorySession] = {}
         self._blobs: dict[bytes, bytes] = {}
         self._users: Counter[bytes] = Counter()  # sessions that have a large value
         self._made = 0
@@ -117,7 +71,7 @@ class MemoryLog(EventLog):
             raise session_exists(session_id)
         self._made += 1
         row = SessionRow(session_id, 1, 0, created_ms, title, self._made)
-        self._sessions[session_id] = _Session(row, Head(0, origin), Head(0, origin))
+        self._sessions[session_id] = MemorySession(row, Head(0, origin), Head(0, origin))
         return 1
 
     async def fork(
@@ -136,7 +90,7 @@ class MemoryLog(EventLog):
         before = Head(base, last.digest)
         row = SessionRow(session_id, 1, base, created_ms, title, self._made)
         fork = structs.replace(row, parent=owner.session_id, base=base)
-        self._sessions[session_id] = _Session(fork, before, before)
+        self._sessions[session_id] = MemorySession(fork, before, before)
         head = self._append(Append(session_id, base, 1, own))
         if isinstance(head, Exception):
             del self._sessions[session_id]
@@ -199,7 +153,7 @@ class MemoryLog(EventLog):
         rows = [one.row for one in self._sessions.values()]
         return {row.session_id: row.base for row in rows if row.parent == session_id}
 
-    def _take_out(self, session: _Session) -> int:
+    def _take_out(self, session: MemorySession) -> int:
         """Take a session out as far as no fork shares its events. Return the number of those that go."""
         row, count, size = session.row, session.head.seq, sum(map(len, session.rows))
         last = max(self._forks(row.session_id).values(), default=0)
@@ -216,9 +170,9 @@ class MemoryLog(EventLog):
             return count
         return count + self._take_out(parent)
 
-    def _drop_unused(self, session: _Session) -> None:
+    def _drop_unused(self, session: MemorySession) -> None:
         """Drop the large values that a session does not have any more, and no other one has."""
-        left = {cut.digest for row in session.rows for cut in _unpack(row).cuts}
+        left = {cut.digest for row in session.rows for cut in unpack(row).cuts}
         gone = session.values - left
         session.values = left
         self._users.subtract(gone)
@@ -242,7 +196,7 @@ class MemoryLog(EventLog):
         if not self._is_open:
             raise StoreFailed("this log in memory is not open; await open() first")
 
-    def _session(self, session_id: str) -> _Session:
+    def _session(self, session_id: str) -> MemorySession:
         self._check_open()
         return self._reader.session(session_id)
 
@@ -255,7 +209,7 @@ class MemoryLog(EventLog):
         try:
             sealing = self._hash_chain.seal_all(part.session_id, session.head.digest, part.events)
             sealing = self._without_values(sealing, session.values)
-            rows = [_pack(row) for row in sealing.rows(part.events)]
+            rows = [pack(row) for row in sealing.rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
@@ -309,7 +263,7 @@ class MemoryReader(LogReader):
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         return self.events_in(self.session(session_id), start, limit)
 
-    def events_in(self, session: _Session, start: int, limit: int) -> list[Stored]:
+    def events_in(self, session: MemorySession, start: int, limit: int) -> list[Stored]:
         """Return up to `limit` events of a kept session from seq `start`."""
         return [row.whole() for row in self._rows(session, start, limit)]
 
@@ -323,7 +277,7 @@ class MemoryReader(LogReader):
     def segments(self, session_id: str) -> tuple[Segment, ...]:
         return self.segments_of(self.session(session_id))
 
-    def segments_of(self, session: _Session) -> tuple[Segment, ...]:
+    def segments_of(self, session: MemorySession) -> tuple[Segment, ...]:
         """Return the segments of a kept session."""
         row = session.row
         own = Segment(row.session_id, session.before, session.head.seq)
@@ -360,7 +314,7 @@ class MemoryReader(LogReader):
 
     def pages_of(
         self,
-        session: _Session,
+        session: MemorySession,
         upto: int,
         key: bytes | None,
         known: Head | None = None,
@@ -374,12 +328,12 @@ class MemoryReader(LogReader):
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         return self.verify(self.session(session_id), key, head)
 
-    def verify(self, session: _Session, key: bytes | None = None, head: Head | None = None) -> Head:
+    def verify(self, session: MemorySession, key: bytes | None = None, head: Head | None = None) -> Head:
         """Check every digest of a kept session and return its head."""
         upto = max(session.head.seq, head.seq if head else 0)
         return last_head(self.pages_of(session, upto, key, head), self.segments_of(session)[0].before)
 
-    def verify_tail(self, session: _Session, key: bytes | None) -> None:
+    def verify_tail(self, session: MemorySession, key: bytes | None) -> None:
         """Check the last events of a kept session. Raises CorruptLog."""
         first, before = session.head.seq - TAIL_EVENTS, session.before
         if first > before.seq:
@@ -387,14 +341,14 @@ class MemoryReader(LogReader):
             before = Head(first, row.digest)
         last_head(self.pages_of(session, session.head.seq, key, after=before), before)
 
-    def session(self, session_id: str, *, hidden: bool = False) -> _Session:
+    def session(self, session_id: str, *, hidden: bool = False) -> MemorySession:
         """Return the kept session; with `hidden` also one that was deleted. Raises SessionNotFound."""
         found = self._log._sessions.get(session_id)
         if found is None or (found.is_hidden and not hidden):
             raise no_session(session_id)
         return found
 
-    def _rows(self, session: _Session, start: int, limit: int) -> Iterator[Sealed]:
+    def _rows(self, session: MemorySession, start: int, limit: int) -> Iterator[Sealed]:
         """Yield up to `limit` rows of a session from seq `start`, from all its segments."""
         start = max(start, 1)
         for segment in self.segments_of(session):
@@ -407,7 +361,7 @@ class MemoryReader(LogReader):
         """Return up to `limit` rows that stand under a session's own id, from seq `start`."""
         session = self.session(session_id, hidden=True)
         at = max(start - session.before.seq, 1) - 1
-        return list(map(self._with_values, map(_unpack, session.rows[at : at + limit])))
+        return list(map(self._with_values, map(unpack, session.rows[at : at + limit])))
 
     def _with_values(self, row: Sealed) -> Sealed:
         cuts = tuple(map(self._with_value, row.cuts))

@@ -4,8 +4,9 @@ A session is one stream of events, numbered from 1 without gaps. Writing is asyn
 owner. Reading needs no event loop and no ownership, and is the only access that replay has.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,7 @@ from callboard.actors.protocol.errors import (
     CorruptLog,
     Fenced,
     HasForks,
+    MisuseError,
     SessionExists,
     SessionNotFound,
     WrongHead,
@@ -220,6 +222,10 @@ class EventLog(Protocol):
         """Give up ownership. Acknowledged events stay."""
 
 
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how much is done, and of how much."""
+
+
 class LogReader(Protocol):
     """Reads a log without owning it: beside a live owner, or long after. Never writes.
 
@@ -274,6 +280,22 @@ class LogReader(Protocol):
 
         head: one that was acknowledged earlier, such as that of an outcome; the log must still contain it.
         """
+
+    def check_whole(self) -> None:
+        """Check the parts of the log that belong to no session. Raises CorruptLog."""
+        return
+
+    def copy_to(
+        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
+    ) -> None:
+        """Write a copy of the log, or of one session, to a new file.
+
+        Raises SessionNotFound, StoreError, and MisuseError for a log that is not in a file.
+        """
+        raise MisuseError(
+            "only a log in a file is copied to a file: write its sessions with `callboard export --all -o "
+            "all.jsonl`, and put them into a new log with `callboard import all.jsonl --log NEW`"
+        )
 
     def close(self) -> None:
         """Close the log. Safe to call twice."""

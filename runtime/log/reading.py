@@ -30,7 +30,7 @@ def is_server(address: str | Path) -> bool:
     return url is not None and url[1].lower() in ("postgresql", "postgres")
 
 
-def shown(address: str | Path) -> str:
+def shown_address(address: str | Path) -> str:
     """Return an address for messages: without password."""
     return str(server_of(str(address))) if is_server(address) else str(address)
 

@@ -15,6 +15,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
+import msgspec
+
 from callboard.actors.protocol.bundle_entries import NAME_CHARS_MAX, name_entry
 from callboard.actors.protocol.errors import MemoryFailed, MisuseError, ToolError
 from callboard.actors.protocol.immutable import Value
@@ -51,6 +53,16 @@ class MemoryEntry(Value, frozen=True, metaclass=NamedFields):
     by: str = ""
     session_id: str = ""
     at: int = 0
+
+
+def entry_of(row: Sequence[object]) -> MemoryEntry:
+    """Return a row of a store as an entry. Raises MemoryFailed for one that this program did not write."""
+    entry_id, text, labels, by, session_id, at = row
+    try:
+        parts = (entry_id, text, msgspec.json.decode(str(labels)), by, session_id, at)
+        return msgspec.convert(dict(zip(MemoryEntry.__struct_fields__, parts, strict=True)), MemoryEntry)
+    except (msgspec.MsgspecError, RecursionError):
+        raise MemoryFailed("an entry of the memory is damaged; restore a copy of it", "damaged") from None
 
 
 @runtime_checkable

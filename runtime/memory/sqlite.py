@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import MemoryFailed, MisuseError
-from callboard.runtime.memory.access import HITS_MAX, MemoryEntry
+from callboard.runtime.memory.access import HITS_MAX, MemoryEntry, entry_of
 from callboard.runtime.memory.file import opened, transaction
 
 TERMS_MAX: Final = 32
@@ -145,7 +145,7 @@ class SQLiteMemory:
             if number is None:
                 return []
             rows = _found(file, number, terms_of(query)[:TERMS_MAX], limit)
-            return [_entry(row) for row in rows]
+            return [entry_of(row) for row in rows]
 
     def forget(self, memory: str, entry_id: str) -> bool:
         """Remove an entry. Return False if the memory has none of this id."""
@@ -252,15 +252,3 @@ def _insert(file: sqlite3.Connection, number: int, entry: MemoryEntry) -> None:
     ).lastrowid
     words = " ".join((f"_{number}", *words_of(entry.text)))
     file.execute("INSERT INTO words(rowid, found_by) VALUES (?, ?)", (place, words))
-
-
-def _entry(row: tuple[object, ...]) -> MemoryEntry:
-    """Return a row as an entry. Raises MemoryFailed for one that this program did not write."""
-    entry_id, text, labels, by, session_id, at = row
-    try:
-        parts = (entry_id, text, msgspec.json.decode(str(labels)), by, session_id, at)
-        return msgspec.convert(dict(zip(MemoryEntry.__struct_fields__, parts, strict=True)), MemoryEntry)
-    except (msgspec.MsgspecError, RecursionError):
-        raise MemoryFailed(
-            "an entry of the memory's file is damaged; restore a copy of it", "damaged"
-        ) from None

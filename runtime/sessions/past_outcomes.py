@@ -8,7 +8,7 @@ from callboard.actors.protocol.near_names import near_names
 from callboard.runtime.log.protocol import EventLog, event_of
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
-from callboard.runtime.sessions.resuming import pages_from
+from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 
 Ended: TypeAlias = tuple[EndedAsk, tuple[int, str]]

@@ -1,6 +1,6 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -48,9 +48,9 @@ from callboard.runtime.sessions.session_deps import (
     refuse_other_files,
     refuse_without_deps,
 )
+from callboard.runtime.sessions.session_pages import checked_rows, head_of
 from callboard.runtime.sessions.session_types import SessionTypes
 
-PAGE: Final = 2_000
 LEAVES_OUT_SINCE_RULES: Final = 2  # before, the timeouts of programs count all time
 _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 
@@ -152,30 +152,6 @@ class Continuing(NamedTuple):
     def given(self) -> Given:
         """Return the objects for its tools."""
         return Given(self.deps, self.files, self.memory)
-
-
-async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
-    """Yield the rows of a session from a seq on, in pages. Raises SessionNotFound, CorruptLog, StoreError."""
-    while page := await log.read(session_id, start, PAGE):
-        yield page
-        if len(page) < PAGE:
-            return
-        start += len(page)
-
-
-async def checked_rows(log: EventLog, session_id: str) -> list[Stored]:
-    """Return all rows of a session, whose digests were recomputed. Raises as `pages_from`."""
-    rows: list[Stored] = []
-    while page := await log.checked(session_id, head_of(rows), PAGE):
-        rows += page
-        if len(page) < PAGE:
-            break
-    return rows
-
-
-def head_of(rows: Sequence[Stored]) -> Head | None:
-    """Return the head behind rows that were read; None without one."""
-    return Head(rows[-1].seq, rows[-1].digest) if rows else None
 
 
 async def read_session(log: EventLog, session_id: str) -> RecordedSession:

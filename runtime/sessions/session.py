@@ -30,9 +30,10 @@ from callboard.runtime.sessions.detaching import (
 )
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
-from callboard.runtime.sessions.resuming import RecordedSession, pages_from
+from callboard.runtime.sessions.resuming import RecordedSession
 from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_inputs import SessionInputs
+from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells
 from callboard.runtime.sessions.session_types import SessionTypes

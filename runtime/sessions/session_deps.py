@@ -22,7 +22,7 @@ from callboard.runtime.files.copying import mark_of
 from callboard.runtime.files.files import Files
 from callboard.runtime.http.settings import DEFAULT_HTTP, Http
 from callboard.runtime.memory.access import Memory
-from callboard.runtime.memory.sqlite import SQLiteMemory
+from callboard.runtime.memory.opening import memory_at
 
 FilesMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Files | None]
 FilesChoice: TypeAlias = Files | str | Path | FilesMaker | None
@@ -79,13 +79,13 @@ def refuse_other_files(
 
 MemoryMaker: TypeAlias = Callable[[str, tuple[str, ...], object], Memory | None]
 MemoryChoice: TypeAlias = Memory | str | Path | MemoryMaker | None
-"""A memory, the path of its file, or a function of a session's id, tags and metadata that returns one."""
+"""A memory, its file or server, or a function of a session's id, tags and metadata that returns one."""
 
 
 def checked_memory(given: MemoryChoice) -> Memory | MemoryMaker | None:
-    """Return a memory for a path, and anything else as it is. Raises MisuseError for another object."""
+    """Return a memory for an address, and anything else as it is. Raises MisuseError for another object."""
     if isinstance(given, str | Path):
-        return SQLiteMemory(given)
+        return memory_at(given)
     if given is None or isinstance(given, Memory) or callable(given):
         return given
     raise MisuseError(

@@ -220,9 +220,9 @@ def check_server(execute: Execute, number: int, where: str) -> None:
     check_age(number, where)
     query = (
         "SELECT current_setting('server_encoding'), pg_is_in_recovery(), "
-        "current_setting('transaction_read_only')"
+        "current_setting('transaction_read_only'), current_setting('default_transaction_isolation')"
     )
-    ((encoding, is_replica, is_read_only),) = execute(query)
+    ((encoding, is_replica, is_read_only, isolation),) = execute(query)
     if encoding != "UTF8":
         raise StoreUnreadable(
             f"{where}: the database has the encoding {encoding}; make one with "
@@ -237,6 +237,12 @@ def check_server(execute: Execute, number: int, where: str) -> None:
         raise StoreReadOnly(
             f"{where}: transactions of this role are read-only (default_transaction_read_only); "
             "change that, or use the log for reading only"
+        )
+    if isolation != "read committed":
+        # Under another level a statement that has waited for a row does not see what it waited for.
+        raise StoreUnreadable(
+            f"{where}: transactions of this role are {isolation}, and callboard needs read committed: "
+            "ALTER ROLE ... SET default_transaction_isolation = 'read committed'"
         )
 
 

@@ -29,10 +29,12 @@ _NEXT_STEPS: Final[dict[str, tuple[type[StoreError], str]]] = {
     "53200": (StoreFailed, "nothing of this batch was stored: the server is out of memory"),
     "53300": (StoreFailed, "the server has no connection left: raise max_connections, or use a pooler"),
     "55P03": (StoreLocked, "another process is in the middle of a write to this session; try again"),
+    "XX001": (StoreUnreadable, "the server says that the database is damaged: restore a backup"),
+    "XX002": (StoreUnreadable, "the server says that an index is damaged: REINDEX, or restore a backup"),
     "57014": (StoreFailed, "nothing of it was stored: a time limit of the role or of the server ended it"),
 }
 _BY_CLASS: Final[dict[str, tuple[type[StoreError], str]]] = {
-    "XX": (StoreUnreadable, "the server says that the database is damaged: restore a backup"),
+    "XX": (StoreFailed, "the server has met a fault of its own; look into its log"),
     "58": (StoreFailed, "the server cannot read or write its files; look into its log"),
     "53": (StoreFailed, "nothing of this batch was stored: the server lacks resources"),
 }

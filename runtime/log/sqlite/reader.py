@@ -8,16 +8,16 @@ SQLite may leave its scratch files (`-shm`, an empty `-wal`) beside the file; th
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored, no_session
+from callboard.runtime.log.protocol import Head, LogReader, Progress, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.spending import Spending, Unlogged, UsageRow
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
@@ -37,7 +37,6 @@ from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
-Progress: TypeAlias = Callable[[int, int], object]  # called with how much is done, and of how much
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000
@@ -143,7 +142,7 @@ class SQLiteReader(LogReader):
             else:
                 _copy_all(self._connection, target, progress)
 
-    def check_wal(self) -> None:
+    def check_whole(self) -> None:
         """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
         wal = self.path.with_name(self.path.name + "-wal")
         damage = find_damage(wal)

@@ -106,9 +106,11 @@ def test_the_command_line_takes_a_url(path: Path) -> None:
     assert done.exit_code == 0, done.output
     for address, code, said in (
         (f"sqlite:///{path}.missing", 3, "there is no log at"),
-        ("postgresql://localhost/log", 2, "is not a store that callboard knows"),
+        ("mysql://me:s3cret@localhost/log", 2, "is not a store that callboard knows"),
+        ("postgresql://me:s3cret@/log?host=/nowhere", 4, "check that the server runs"),
     ):
         done = CliRunner().invoke(cli, ["sessions", "--log", address])
+        assert "s3cret" not in done.output
         assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
 
 

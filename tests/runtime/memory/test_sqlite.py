@@ -13,28 +13,14 @@ from hypothesis import strategies as st
 
 from callboard.errors import MemoryFailed, MisuseError
 from callboard.memory import MemoryEntry, SQLiteMemory
-from callboard.runtime.memory.access import HITS_MAX, Memory
+from callboard.runtime.memory.access import HITS_MAX
 from callboard.runtime.memory.sqlite import TERMS_MAX, WORD_CHARS_MAX, Term, terms_of, words_of
 from tests.effort import effort
 from tests.pages import ROOT
-from tests.runtime.memory.plain import PlainMemory
+from tests.runtime.memory.steps import STEPS, Steps, entry, sizes_after
 
-NAMES = st.sampled_from(["shared", "agent:reader", 'a "b" _1'])
-WORDS = st.sampled_from(
-    ["the", "wall", "Zürich", "长城很长", "城", "很长", "AND", '"', "*", "_1", "", "NEAR("]
-)
-TEXTS = st.lists(WORDS, max_size=5).map(" ".join)
-STEPS = st.one_of(
-    st.tuples(st.just("remember"), NAMES, TEXTS, st.integers(0, 12)),
-    st.tuples(st.just("recall"), NAMES, TEXTS, st.integers(1, 4)),
-    st.tuples(st.just("forget"), NAMES, st.just(""), st.integers(0, 12)),
-)
 SIGNS = st.sampled_from("aB é城长很が゙กั हि_.1'")
 WORDS_TEXTS = st.text(alphabet=st.one_of(SIGNS, st.characters()), max_size=30)
-
-
-def entry(number: int, text: str) -> MemoryEntry:
-    return MemoryEntry(f"id{number}", text or "-", ("secret",) if number % 2 else (), "reader", "s1", number)
 
 
 def found(memory: SQLiteMemory, query: str = "", name: str = "shared", limit: int = 10) -> list[str]:
@@ -53,22 +39,11 @@ def memory(tmp_path: Path) -> SQLiteMemory:
 
 
 @settings(max_examples=effort(12, 400), deadline=None)
-@given(st.lists(STEPS, min_size=8, max_size=20))
-def test_it_does_what_a_plain_memory_does(steps: list[tuple[str, str, str, int]]) -> None:
+@given(STEPS)
+def test_it_does_what_a_plain_memory_does(steps: Steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        embedded, plain = SQLiteMemory(Path(folder) / "m.db"), PlainMemory()
-        for what, name, text, number in steps:
-            results: list[object] = []
-            for store in (embedded, plain):
-                assert isinstance(store, Memory)
-                if what == "remember":
-                    results.append(store.remember(name, entry(number, text)))
-                elif what == "recall":
-                    results.append(list(store.recall(name, text, number)))
-                else:
-                    results.append(store.forget(name, f"id{number}"))
-            assert results[0] == results[1], (what, name, text, number)
-        assert embedded.sizes() == {name: len(held) for name, held in plain.entries.items() if held}
+        embedded = SQLiteMemory(Path(folder) / "m.db")
+        assert sizes_after(steps, embedded) == embedded.sizes()
 
 
 def test_words_of_two_chinese_characters_are_found_and_single_ones(memory: SQLiteMemory) -> None:

@@ -13,7 +13,7 @@ from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import past_outcomes
 from callboard.runtime.sessions.past_outcomes import past_outcome
-from callboard.runtime.sessions.resuming import pages_from
+from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.tool import tool
 

@@ -47,7 +47,7 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
 from callboard.runtime.schemas.output_types import OutputType
-from callboard.runtime.sessions import resuming
+from callboard.runtime.sessions import resuming, session_pages
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
     ResumeRules,
@@ -105,7 +105,7 @@ def read_back(*bodies: Any) -> RecordedSession:
 
 
 def test_a_log_of_many_pages_is_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resuming, "PAGE", 2)
+    monkeypatch.setattr(session_pages, "PAGE", 2)
 
     async def work() -> None:
         for count in range(7):

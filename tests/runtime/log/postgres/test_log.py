@@ -17,6 +17,7 @@ from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.protocol import Append, Head
+from tests.effort import long_search
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, event, events, large, run
 from tests.runtime.log.postgres.places import OnServer, on_server
@@ -32,6 +33,7 @@ class TestPostgresLog(StoreContract):
             yield place
 
 
+@long_search
 class TestEncryptedLog(contract.CatalogCases, contract.ForkCases):
     """The cases in which texts and large values are encrypted; the others do the same as above."""
 

@@ -116,6 +116,11 @@ def test_a_role_whose_transactions_are_read_only_is_refused(server: Server, role
     assert "default_transaction_read_only" in refused(StoreReadOnly, guarded(server.url()))
 
 
+def test_a_role_with_another_isolation_level_is_refused(server: Server, role: str) -> None:
+    execute(f"ALTER ROLE {role} SET default_transaction_isolation = 'repeatable read'")
+    assert "needs read committed" in refused(StoreUnreadable, guarded(server.url()))
+
+
 def test_a_server_that_is_too_old_or_a_replica_is_refused(
     place: OnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +132,7 @@ def test_a_server_that_is_too_old_or_a_replica_is_refused(
             place.reader()
 
     def answers(encoding: str, is_replica: bool) -> list[tuple[object, ...]]:
-        return [(encoding, is_replica, "off")]
+        return [(encoding, is_replica, "off", "read committed")]
 
     with pytest.raises(StoreReadOnly, match="read-only replica"):
         schemas.check_server(lambda query: answers("UTF8", True), 150_000, "here")

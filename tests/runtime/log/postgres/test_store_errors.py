@@ -1,11 +1,13 @@
 """Errors of the server: each has a type, says what to do, and shows no password."""
 
+import sys
 from types import SimpleNamespace
 
 import psycopg
 import pytest
 
 from callboard.actors.protocol.errors import (
+    MissingExtra,
     StoreError,
     StoreFailed,
     StoreLocked,
@@ -14,6 +16,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, is_starting, store_error
+from callboard.runtime.log.reading import open_reader
 
 ADDRESS = address_of("postgresql://user:s3cret@host/db")
 
@@ -39,6 +42,8 @@ def failure(state: str, words: str = "it failed") -> Exception:
         ("55P03", StoreLocked, "try again"),
         ("57014", StoreFailed, "time limit"),
         ("XX001", StoreUnreadable, "damaged"),
+        ("XX002", StoreUnreadable, "REINDEX"),
+        ("XX000", StoreFailed, "look into its log"),  # as of a file that grew too large
         ("58030", StoreFailed, "its log"),
         ("22003", StoreFailed, "resume"),
     ],
@@ -93,3 +98,9 @@ def test_an_error_without_words_is_named() -> None:
     assert "OperationalError" in str(store_error(failure("", ""), ADDRESS, "append"))
     with_primary = SimpleNamespace(diag=SimpleNamespace(message_primary="first\nsecond"), sqlstate=None)
     assert "second" not in str(store_error(with_primary, ADDRESS, "append"))  # type: ignore[arg-type]  # like one
+
+
+def test_a_missing_driver_is_named_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"callboard\[postgres\]"):
+        open_reader("postgresql://u:s3cret@h/db")

@@ -194,15 +194,15 @@ def test_a_file_that_is_not_a_wal_is_damaged_from_the_start(wal: Path) -> None:
 def test_a_reader_reports_the_damage_and_the_next_step(wal: Path) -> None:
     path = wal.with_name("log.db")
     with SQLiteReader(path) as reader:
-        reader.check_wal()
+        reader.check_whole()
     flip(wal, transactions(wal)[5].start + 100)
     with SQLiteReader(path) as reader:
         assert reader.verify_chain("s").seq < 29  # SQLite itself is content
         with pytest.raises(CorruptLog, match="copy both files"):
-            reader.check_wal()
+            reader.check_whole()
     flip(wal, 3)
     with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="all commits"):
-        reader.check_wal()
+        reader.check_whole()
 
 
 # --- a WAL that is cut below an open log -------------------------------------------
