@@ -29,7 +29,8 @@ _SECTIONS: Final = {
             "worker_command:worker",
             "Run submitted sessions of a log on a server, with other workers.",
         ),
-        "cluster": ("worker_command:cluster", "Submit sessions to workers, and look at both."),
+        "cluster": ("worker_command:cluster", "List workers with their leases, and waiting sessions."),
+        "submit": ("worker_command:submit", "Submit a prompt to the agent of any worker."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": (
             "approvals_command:tell",

@@ -1,4 +1,4 @@
-"""`callboard worker` and `callboard cluster`: processes that share the sessions of a log on a server."""
+"""`callboard worker`, `submit` and `cluster`: processes that share the sessions of a log on a server."""
 
 import asyncio
 import signal
@@ -58,13 +58,13 @@ def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, sett
     """Run submitted sessions of a log on a server, together with other workers.
 
     The worker claims sessions whose host is one of its agents, and resumes those of workers that died. With
-    Ctrl-C or SIGTERM it leaves its sessions to the others at once. `callboard cluster submit` adds sessions,
+    Ctrl-C or SIGTERM it leaves its sessions to the others at once. `callboard submit` adds sessions,
     `callboard cluster status` lists workers and waiting sessions.
 
     \b
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
-      callboard worker survey:host survey:critic --slots 500 --log postgresql://app@db/agents
+      callboard worker survey:host survey:critic --slots 500
     """
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     for spec in agents:
@@ -89,12 +89,7 @@ async def _work(
         talk(f"worker {one.name} has left its sessions to others")
 
 
-@click.group("cluster")
-def cluster() -> None:
-    """Submit sessions to the workers of a log, and look at both."""
-
-
-@cluster.command("submit")
+@click.command("submit")
 @click.argument("host")
 @click.argument("prompt")
 @click.option(
@@ -105,6 +100,11 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     """Submit a prompt to the agent HOST of any worker, and print the id of its session.
 
     The same --session again submits nothing new, so a client that got no answer may repeat it.
+
+    \b
+    Examples:
+      callboard submit host "What is here?" --log postgresql://app@db/agents
+      callboard submit host "Which files are here?" --session survey-17
     """
     session = name or new_session_id()
 
@@ -116,11 +116,18 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     emit_lines([Text(session)])
 
 
-@cluster.command("status")
+@click.command("cluster")
+@click.argument("subject", type=click.Choice(["status"]))
 @log_option
 @json_option
-def status(log: str, as_json: bool) -> None:
-    """List workers with their leases, and waiting sessions with what they wait for."""
+def cluster(subject: str, log: str, as_json: bool) -> None:
+    """List workers with their leases, and waiting sessions with what they wait for.
+
+    \b
+    Examples:
+      callboard cluster status --log postgresql://app@db/agents
+      callboard cluster status --json | jq '.waiting[] | .for'
+    """
 
     async def look() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         async with leases_of(log) as leases:

@@ -34,6 +34,7 @@ from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import Claim, LeaseTables
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S
@@ -97,6 +98,8 @@ class ClusterWorker:
         sent, names, lease_ms = monotonic_ms(), list(self.hosts), self._lease.lease_ms
         self.number = await self._change(lambda one: one.register(self.name, names, self._slots, lease_ms))
         self._lease, self._has_lapsed = self._lease.renewed(sent), False
+        if isinstance(log := self._runtime._log, PostgresLog):
+            log.worker = self.number  # resuming what it has claimed, it robs nobody
 
     async def _serve(self, stop: asyncio.Event) -> None:
         """Renew and claim, until the worker stops or could not renew in time."""

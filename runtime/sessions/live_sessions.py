@@ -143,6 +143,15 @@ class LiveSessions:
             self._claimed.discard(session_id)
 
 
+async def refuse_owned(log: EventLog, session_id: str) -> None:
+    """Refuse a session that another process runs under a live lease. Raises SessionBusy."""
+    if owner := await log.owner(session_id):
+        raise SessionBusy(
+            f"session {session_id} runs in worker {owner}, which has a lease on it; stop that worker first, "
+            "or take the session from it with `resume(..., steal=True)`"
+        )
+
+
 _of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError, SessionBusy
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import worker as module
 from callboard.runtime.cluster.worker import ClusterWorker
@@ -46,7 +46,7 @@ class World:
             return ""
 
         model = ScriptedModel(lambda request: call("put", n=1) if request.turn == 1 else say("all done"))
-        return Agent(name, tools=[put, other][:tools], model=model)
+        return Agent(name, tools=[put, *[other][: tools - 1]], model=model)
 
     @asynccontextmanager
     async def worker(
@@ -132,6 +132,24 @@ def test_a_worker_that_cannot_renew_starts_nothing_and_loses_its_sessions_to_ano
                 hangs.set()
             await world.until(lambda _: first.number > number)  # it came back under another one
             await end_first()
+        assert world.deeds == {"put 1": 1}
+
+    run(scene)
+
+
+def test_a_session_under_a_live_lease_is_not_taken_or_deleted_unless_it_is_stolen(world: World) -> None:
+    async def scene() -> None:
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        host = world.host()
+        async with world.worker(host) as (worker, _), Runtime(world.place.log()) as other:
+            await world.until(lambda _: world.deeds.total() == 1)
+            for taking in (other.resume("s", host), other.delete("s")):
+                with pytest.raises(SessionBusy, match=f"runs in worker {worker.name}"):
+                    await taking
+            session = await other.resume("s", host, steal=True)
+            assert (await session.outcome).is_ok
+            world.holds.set()
+        await world.until(lambda tables: tables.owner("s") is None)
         assert world.deeds == {"put 1": 1}
 
     run(scene)
