@@ -282,7 +282,8 @@ class Runtime(Operations, Forks, Running):
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
         True takes a session over that runs in this process or in a worker. deps, files, memory: for its
-        tools; None for the runtime's. permissions: one more bundle, beside those recorded, for agents that begin from now on.
+        tools; None for the runtime's. permissions: one more bundle, beside those recorded, for agents that
+        begin from now on.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded
