@@ -50,6 +50,12 @@ postgres-tests: $(STAMP)  ## logs and memories on a private PostgreSQL server, w
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
+crash-workers: $(STAMP)  ## kill and pause workers that share sessions, and count effects that happened twice (2 minutes)
+	$(BIN)/python -m tests.crash.workers --seed $(or $(SEED),1)
+
+cluster-demo: $(STAMP)  ## three workers, 50 sessions with write tools, one worker killed and one paused
+	$(BIN)/python -m tests.crash.workers --sessions 50 --calls 10 --kills 1 --pauses 1
+
 crash-served: $(STAMP)  ## the same with models behind a server on loopback that speaks Chat Completions
 	$(BIN)/python -m tests.crash --served --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
 

@@ -281,8 +281,9 @@ class Runtime(Operations, Running):
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that, whichever `Runtime(on_agents_changed=...)` applies. steal:
-        True takes a session over that runs in this process. deps, files, memory: for its tools; None for
-        the runtime's. permissions: one more bundle, beside those recorded, for agents that begin from now on.
+        True takes a session over that runs in this process or in a worker. deps, files, memory: for its
+        tools; None for the runtime's. permissions: one more bundle, beside those recorded, for agents that
+        begin from now on.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
         unfinished ask whose output type or deps are not given, MissingFiles without files of the recorded

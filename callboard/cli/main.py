@@ -25,6 +25,12 @@ _SECTIONS: Final = {
         ),
         "resume": ("run_command:resume", "Finish a session whose process ended too early."),
         "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
+        "worker": (
+            "worker_command:worker",
+            "Run submitted sessions of a log on a server, with other workers.",
+        ),
+        "cluster": ("worker_command:cluster", "List workers with their leases, and waiting sessions."),
+        "submit": ("worker_command:submit", "Submit a prompt to the agent of any worker."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": (
             "approvals_command:tell",

@@ -174,6 +174,13 @@ class EventLog(Protocol):
     async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         """Return the chosen sessions, newest first, without reading their events. Raises MisuseError."""
 
+    async def owner(self, session_id: str) -> str:
+        """Return the name of another process that runs a session under a live lease; empty if there is none.
+
+        A log that only one process can open has no leases.
+        """
+        return ""
+
     async def waiting_since(self, session_id: str) -> int:
         """Return since when a session waits for its code, in milliseconds since 1970; 0 if it does not."""
         return 0

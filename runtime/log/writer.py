@@ -70,6 +70,9 @@ class GroupWriter:
         self._is_hurried = False
         self._in_doubt: list[tuple[Stream, int]] = []
         self._process = os.getpid()
+        self.may_start = _always
+        """Whether ports may start requests now: not where the right to run sessions may have ended."""
+
         self.undurable = 0  # number of events that were staged and are not durable yet
         self.commit_times: deque[float] = deque(maxlen=TIMES_MAX)  # seconds of the last commits
 
@@ -314,3 +317,7 @@ class GroupWriter:
         except Exception as error:
             context = {"message": f"callboard: {doing} raised", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _always() -> bool:
+    return True

@@ -267,8 +267,8 @@ class Board:
             self._start_now(request)
 
     def _start_now(self, request: Event) -> None:
-        if self.error is not None:
-            return
+        if self.error is not None or not self._writer.may_start():
+            return  # without the right to run it, the session is left soon: the next owner starts the request
         if self._writer.is_full:
             self._writer.when_room(lambda: self._start(request))
         else:

@@ -24,7 +24,7 @@ from callboard.runtime.log.session_rows import (
     with_forks,
 )
 from callboard.runtime.sessions.labels import checked_tag
-from callboard.runtime.sessions.live_sessions import LiveSessions
+from callboard.runtime.sessions.live_sessions import LiveSessions, refuse_owned
 
 # A commit waits for the step before it. With a rest as long as the step, a session of 200,000 events takes
 # twice as long to remove, and half of all commits wait for no step at all.
@@ -129,7 +129,10 @@ class SessionCatalog:
             )
 
     async def _delete(self, session_id: str, *, keep_forks: bool) -> int:
-        with self._live.claim(session_id, steal=False):  # else a resume could write to the session meanwhile
+        with self._live.claim(session_id, steal=False) as failed:  # else a resume could write meanwhile
+            if failed is not None:
+                await failed.close()
+            await refuse_owned(self._log, session_id)
             count = await self._log.delete(session_id, keep_forks=keep_forks)
         self._live.waiting.pop(session_id, None)
         self.remover.start()

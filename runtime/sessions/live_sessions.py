@@ -31,7 +31,7 @@ class Waiting(NamedTuple):
 class LiveSessions:
     """The live sessions of one log, of all runtimes that share it.
 
-    A sleeping session is not live: it may be deleted, or resumed again.
+    A sleeping session is not live, nor is one that failed or was fenced: it may be deleted, or resumed again.
     """
 
     def __init__(self, log: EventLog) -> None:
@@ -43,7 +43,8 @@ class LiveSessions:
         self.waiting: dict[str, Waiting] = {}
 
     def __contains__(self, session_id: str) -> bool:
-        return session_id in self._sessions or session_id in self._claimed
+        holder = self._sessions.get(session_id)
+        return (holder is not None and not holder._has_failed) or session_id in self._claimed
 
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._sessions.values()))
@@ -103,9 +104,17 @@ class LiveSessions:
         return waited
 
     def running(self, session_id: str) -> Session:
-        """Return a session that runs here. Raises Diverged for one that waits for its code, UnknownName."""
+        """Return a session that runs here. Raises Diverged for one that waits for its code, UnknownName.
+
+        A session that failed here does not run: it raises UnknownName, too.
+        """
         session = self._sessions.get(session_id)
         if session is not None:
+            if session._has_failed:
+                raise UnknownName(
+                    f"session {session_id!r:.100} failed in the process that owns the log, or was taken over "
+                    "by another; resume it, where its code is"
+                )
             return session
         if (waiting := self.waiting.get(session_id)) is not None:
             raise waiting.error
@@ -132,6 +141,15 @@ class LiveSessions:
             yield holder
         finally:
             self._claimed.discard(session_id)
+
+
+async def refuse_owned(log: EventLog, session_id: str) -> None:
+    """Refuse a session that another process runs under a live lease. Raises SessionBusy."""
+    if owner := await log.owner(session_id):
+        raise SessionBusy(
+            f"session {session_id} runs in worker {owner}, which has a lease on it; stop that worker first, "
+            "or take the session from it with `resume(..., steal=True)`"
+        )
 
 
 _of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary()

@@ -47,7 +47,7 @@ from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.known_hosts import KnownHosts
 from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
-from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession
+from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession, refuse_owned
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
@@ -224,6 +224,8 @@ class SessionStarter(ForkStarter):
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former._has_failed:
                 await former.close()
+            if not how.steal:
+                await refuse_owned(self.log, session_id)
             taken = await take_over(self.log, session_id, found.opened, rules)
             # Up to its place among the live ones it is claimed: it could be deleted while it is read.
             recorded = taken.recorded

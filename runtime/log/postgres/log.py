@@ -18,6 +18,7 @@ from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher, check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
+from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.spending import SpendingTables
@@ -45,6 +46,7 @@ class PostgresLog(EventLog):
         self._encryption_key = encryption_key
         self._hash_chain = HashChain(key)
         self._held: _Held | None = None
+        self.worker = 0  # the number of the worker that uses it, whose own leases are no obstacle
 
     def __repr__(self) -> str:
         return f"PostgresLog({str(self.address)!r})"
@@ -90,6 +92,10 @@ class PostgresLog(EventLog):
     async def head(self, session_id: str) -> Head:
         # Behind the appends that were handed over before: after a cancelled one it says what became of it.
         return await self._write(lambda store: store.head(session_id))
+
+    async def owner(self, session_id: str) -> str:
+        found = await self._run(lambda store: LeaseTables(store.tables, None).owner(session_id))
+        return "" if found is None or found[0] == self.worker else found[1]
 
     async def waiting_since(self, session_id: str) -> int:
         return await self._run(lambda store: store.waiting_since(session_id))

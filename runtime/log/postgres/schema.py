@@ -12,6 +12,7 @@ removals    deleted sessions, with the seq of the next event to remove
 tags        the sessions of each tag; in an encrypted log its keyed digest stands for it
 usage       the usage of each session by UTC day, model and profile
 budgets, reservations, reserved, unlogged   the spending of budgets above sessions: see `spending`
+workers, leases   the processes that run sessions, and the sessions that they share: see `leases`
 log         a view for people, with ids, times and kinds spelled out
 
 A migration is a tuple of statements. They run in one transaction, under an advisory lock, with `{s}` replaced
@@ -138,7 +139,30 @@ _FIRST: Final = (
     call text COLLATE "C" PRIMARY KEY, held text NOT NULL, at_ms bigint NOT NULL)""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+_SECOND: Final = (
+    """CREATE TABLE {s}.workers(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    hosts text[] NOT NULL,
+    slots bigint NOT NULL,
+    running bigint NOT NULL DEFAULT 0,
+    is_draining boolean NOT NULL DEFAULT false,
+    lease_ms bigint NOT NULL,
+    began_ms bigint NOT NULL,
+    ends_ms bigint NOT NULL) WITH (fillfactor = 50)""",
+    """CREATE TABLE {s}.leases(
+    session text COLLATE "C" PRIMARY KEY,
+    host text COLLATE "C" NOT NULL,
+    request_id text COLLATE "C" NOT NULL,
+    prompt text NOT NULL,
+    since_ms bigint NOT NULL,
+    worker bigint REFERENCES {s}.workers(id) ON DELETE SET NULL,
+    refused_by bigint[] NOT NULL DEFAULT '{}',
+    why text NOT NULL DEFAULT '') WITH (fillfactor = 70)""",
+    "CREATE INDEX leases_by_worker ON {s}.leases(worker)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)
 """The statements of each migration; the number of the first is 1."""
 
 NEWEST: Final = len(MIGRATIONS)

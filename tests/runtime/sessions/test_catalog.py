@@ -230,11 +230,11 @@ def test_a_session_is_old_from_the_first_millisecond_after_the_time(monkeypatch:
 
     async def work() -> None:
         catalog, _, live = await catalog_of("a", "b", "c", created_ms=9_999)
-        live._sessions["b"] = None  # type: ignore[assignment]  # it runs here
-        assert await catalog.prune(timedelta(seconds=50), None, None) == 1
-        assert await names_of(catalog, EVERY_SESSION) == ["c", "b"]
-        assert await catalog.prune(timedelta(seconds=49), None, None) == 1
-        assert await names_of(catalog, EVERY_SESSION) == ["b"]
+        with live.claim("b", steal=False):  # it runs here
+            assert await catalog.prune(timedelta(seconds=50), None, None) == 1
+            assert await names_of(catalog, EVERY_SESSION) == ["c", "b"]
+            assert await catalog.prune(timedelta(seconds=49), None, None) == 1
+            assert await names_of(catalog, EVERY_SESSION) == ["b"]
 
     asyncio.run(work())
 

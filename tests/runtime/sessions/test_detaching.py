@@ -688,6 +688,10 @@ def test_a_session_that_was_fenced_frees_its_place() -> None:
                 await session.ask("two")
             again = await runtime.resume(NAME, HOST)
             assert (await again.ask("three")).is_ok
+            await log.take_over(NAME)
+            with pytest.raises(Exception, match="resume"):
+                await again.ask("four")
+            assert await runtime.delete(NAME) > 0  # it runs nowhere, so that nobody has to close it first
 
     asyncio.run(scene())
 

@@ -98,6 +98,16 @@ def test_sessions_of_another_runtime_or_that_have_failed_are_not_found(live: Liv
     assert live.find("a", "life") is None
 
 
+def test_a_failed_session_is_not_live_and_does_not_run(live: LiveSessions) -> None:
+    one: Any = session("a")
+    live.add(one)
+    assert live.running("a") == one
+    one._has_failed = True
+    assert "a" not in live
+    with pytest.raises(UnknownName, match="failed in the process"):
+        live.running("a")
+
+
 # --- claims --------------------------------------------------------------------------------------------
 
 

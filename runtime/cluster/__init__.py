@@ -1,0 +1,1 @@
+"""Workers: processes that share the sessions of one log on a server."""

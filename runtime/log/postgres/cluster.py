@@ -1,0 +1,53 @@
+"""The leases of a log, over a connection of their own: no long read of the log delays a renewal."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from callboard.actors.protocol.errors import StoreFailed
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.postgres.address import Address, address_of
+from callboard.runtime.log.postgres.leases import LeaseTables
+from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.meta import prepare
+from callboard.runtime.log.postgres.tables import Tables
+from callboard.runtime.log.postgres.thread import Worker
+
+T = TypeVar("T")
+
+
+class Leases:
+    """The workers and leases of a log. Use it as an async context manager. Parameters: see `open_log`."""
+
+    def __init__(
+        self, address: str | Address, key: bytes | None = None, *, encryption_key: bytes | None = None
+    ) -> None:
+        self.address = address_of(address) if isinstance(address, str) else address
+        self._keys = (HashChain(key), encryption_key)
+        self._link = Link(self.address)
+        self._thread = Worker("callboard leases")
+        self._tables: LeaseTables | None = None
+
+    async def __aenter__(self) -> "Leases":
+        """Connect. Raises StoreError."""
+        try:
+            self._tables = await self._thread.run(self._prepared)
+        except BaseException:
+            self._thread.stop(self._link.close)
+            raise
+        return self
+
+    def _prepared(self) -> LeaseTables:
+        cipher = prepare(self._link, *self._keys)
+        return LeaseTables(Tables(self._link, cipher), cipher)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tables = None
+        self._thread.stop(self._link.close)
+
+    async def change(self, work: Callable[[LeaseTables], T]) -> T:
+        """Run a function in a transaction. A cancelled caller does not stop it. Raises StoreError."""
+        tables = self._tables
+        if tables is None:  # its thread has ended, or has not connected
+            raise StoreFailed(f"the leases of {self.address} are not open; use `async with`")
+        return await self._thread.run(partial(self._link.transact, "changing leases", partial(work, tables)))

@@ -1,0 +1,182 @@
+"""Workers and leases in the tables of a log: who runs which of the sessions that workers share.
+
+    submitted -> waiting (no worker) -> claimed -> finished (its row is gone)
+                    ^------------------- the worker's lease has ended, or it gave the session back
+
+All times are of the server's clock. A lease says who should run a session. Its epoch, head and digest, which
+each append compares, decide that no other process can append to it.
+
+Only sessions that were submitted have a row in `leases`, so no worker takes a session from a program that has
+opened it by itself.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims
+from callboard.runtime.log.cipher import Cipher
+from callboard.runtime.log.postgres.arrays import texts
+from callboard.runtime.log.postgres.tables import Tables
+
+LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each free slot
+FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
+WHY_CHARS_MAX: Final = 500
+
+_NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_REGISTER: Final = (
+    "INSERT INTO {s}.workers(name, hosts, slots, lease_ms, began_ms, ends_ms) "
+    f"VALUES (%s, %s, %s, %s, {_NOW}, {_NOW} + %s) RETURNING id"
+)
+_RENEW: Final = (
+    f"UPDATE {{s}}.workers SET ends_ms = {_NOW} + lease_ms, running = %s, is_draining = %s "
+    f"WHERE id = %s AND ends_ms > {_NOW} RETURNING id"
+)
+_LIVE: Final = f"SELECT id, hosts, slots, running, is_draining FROM {{s}}.workers WHERE ends_ms > {_NOW}"
+_IS_FREE: Final = f"(l.worker IS NULL OR w.ends_ms <= {_NOW})"
+_FREE: Final = (
+    "SELECT l.session, l.host, l.since_ms, l.refused_by, l.request_id, l.prompt FROM {s}.leases AS l "
+    f"LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE} "
+)
+_CANDIDATES: Final = (
+    f"{_FREE} AND l.host = ANY(%s) AND NOT (%s = ANY(l.refused_by)) "
+    "ORDER BY l.since_ms, l.session LIMIT %s FOR UPDATE OF l SKIP LOCKED"
+)
+_SUBMIT: Final = (
+    f"INSERT INTO {{s}}.leases(session, host, request_id, prompt, since_ms) VALUES (%s, %s, %s, %s, {_NOW}) "
+    "ON CONFLICT (session) DO NOTHING"
+)
+_OWNER: Final = (
+    "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
+    f"WHERE l.session = %s AND w.ends_ms > {_NOW}"
+)
+_FORGET: Final = (
+    f"DELETE FROM {{s}}.workers AS w WHERE ends_ms < {_NOW} - {FORGET_MS} "
+    "AND NOT EXISTS (SELECT 1 FROM {s}.leases AS l WHERE l.worker = w.id)"
+)
+_STATUS: Final = (
+    f"SELECT id, name, hosts, slots, running, is_draining, ends_ms - {_NOW}, "
+    "(SELECT count(*) FROM {s}.leases AS l WHERE l.worker = w.id) FROM {s}.workers AS w ORDER BY id"
+)
+
+
+class Claim(NamedTuple):
+    """A session that a worker has claimed, with the request that it was submitted with."""
+
+    session: str
+    host: str
+    request_id: str
+    prompt: str
+
+
+class WorkerRow(NamedTuple):
+    """A worker as the tables have it. left_ms: of its lease, below 0 once it has ended. sessions: it has."""
+
+    state: WorkerState
+    name: str
+    left_ms: int
+    sessions: int
+
+
+class LeaseTables:
+    """The tables `workers` and `leases`, on one connection."""
+
+    def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
+        self._tables = tables
+        self._cipher = cipher
+
+    # --- workers ------------------------------------------------------------------
+
+    def register(self, name: str, hosts: Sequence[str], slots: int, lease_ms: int) -> int:
+        """Begin a lease for a new worker. Return its number."""
+        self._run(_FORGET)
+        rows = self._run(_REGISTER, (name, texts(hosts), slots, lease_ms, lease_ms))
+        return int(rows[0][0])
+
+    def renew(self, worker: int, running: int, *, is_draining: bool) -> bool:
+        """Renew a lease. Return False if it has ended: then its sessions may be another worker's."""
+        return bool(self._run(_RENEW, (running, is_draining, worker)))
+
+    def leave(self, worker: int) -> None:
+        """End a lease, and give all its sessions back at once."""
+        self._run("UPDATE {s}.leases SET worker = NULL WHERE worker = %s", (worker,))
+        self._run("DELETE FROM {s}.workers WHERE id = %s", (worker,))
+
+    # --- sessions -----------------------------------------------------------------
+
+    def submit(self, session: str, host: str, request_id: str, prompt: str) -> None:
+        """Put a session among those that wait. One that was submitted before stays as it is."""
+        kept = self._tables.stored_text("details", session, prompt)
+        self._run(_SUBMIT, (session, host, request_id, kept))
+
+    def claim(self, worker: int) -> list[Claim]:
+        """Claim waiting sessions for a worker, in a transaction. None for one whose lease has ended."""
+        states = {row[0]: _state(row) for row in self._run(_LIVE)}
+        own = states.get(worker)
+        if own is None or not own.free:
+            return []
+        rows = self._run(_CANDIDATES, (texts(own.hosts), worker, own.free * LOOKED_AT))
+        waiting = [WaitingSession(row[0], row[1], row[2], tuple(row[3])) for row in rows]
+        requests = {row[0]: (row[4], row[5]) for row in rows}
+        chosen = claims(waiting, own, sum(one.free for one in states.values()))
+        names = [one.session for one in chosen]
+        # Counted at once: the next claim comes before the next renewal.
+        self._run("UPDATE {s}.leases SET worker = %s WHERE session = ANY(%s)", (worker, texts(names)))
+        self._run("UPDATE {s}.workers SET running = running + %s WHERE id = %s", (len(names), worker))
+        return [
+            Claim(
+                one.session,
+                one.host,
+                requests[one.session][0],
+                self._prompt(one.session, requests[one.session][1]),
+            )
+            for one in chosen
+        ]
+
+    def give_back(self, worker: int, session: str) -> None:
+        """Let a session wait again, if this worker still has it."""
+        self._run("UPDATE {s}.leases SET worker = NULL WHERE session = %s AND worker = %s", (session, worker))
+
+    def refuse(self, worker: int, session: str, why: str) -> None:
+        """Give a session back that this worker cannot run, so that it does not claim it again."""
+        values = (worker, why.replace("\0", "")[:WHY_CHARS_MAX], session, worker)
+        self._run(
+            "UPDATE {s}.leases SET worker = NULL, refused_by = refused_by || %s::bigint, why = %s "
+            "WHERE session = %s AND worker = %s",
+            values,
+        )
+
+    def finish(self, worker: int, session: str) -> None:
+        """Take a session out of those that workers share, if this worker still has it."""
+        self._run("DELETE FROM {s}.leases WHERE session = %s AND worker = %s", (session, worker))
+
+    # --- looking ------------------------------------------------------------------
+
+    def owner(self, session: str) -> tuple[int, str] | None:
+        """Return number and name of the worker that has a session under a live lease."""
+        rows = self._run(_OWNER, (session,))
+        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def workers(self) -> list[WorkerRow]:
+        """Return all workers, with those whose lease has ended."""
+        return [WorkerRow(_state((row[0], *row[2:6])), row[1], row[6], row[7]) for row in self._run(_STATUS)]
+
+    def waiting(self, limit: int) -> list[tuple[WaitingSession, str]]:
+        """Return sessions that no live worker has, the oldest first, each with the last refusal."""
+        rows = self._run(
+            _FREE.replace("l.request_id, l.prompt", "l.why") + "ORDER BY l.since_ms, l.session LIMIT %s",
+            (limit,),
+        )
+        return [(WaitingSession(row[0], row[1], row[2], tuple(row[3])), row[4]) for row in rows]
+
+    def _prompt(self, session: str, kept: str) -> str:
+        if self._cipher is None or not kept:
+            return kept
+        return self._cipher.open(("details", session), bytes.fromhex(kept)).decode()
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._tables.rows(statement, values)
+
+
+def _state(row: Sequence[Any]) -> WorkerState:
+    number, hosts, slots, running, is_draining = row
+    return WorkerState(number, tuple(hosts), slots, running, is_draining)

@@ -1,0 +1,64 @@
+"""Which waiting sessions a worker takes, and what the others wait for."""
+
+import pytest
+
+from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims, part_of, waits_for
+
+
+def waiting(name: str, since_ms: int, host: str = "a", refused_by: tuple[int, ...] = ()) -> WaitingSession:
+    return WaitingSession(name, host, since_ms, refused_by)
+
+
+def taken(found: list[WaitingSession], worker: WorkerState, free_of_all: int = 0) -> list[str]:
+    return [one.session for one in claims(found, worker, free_of_all)]
+
+
+def test_a_worker_takes_the_oldest_sessions_of_hosts_that_it_has_and_fits() -> None:
+    found = [waiting("new", 9), waiting("old", 1), waiting("other", 0, "b"), waiting("refused", 0, "a", (1,))]
+    assert taken(found, WorkerState(1, ("a",), 10)) == ["old", "new"]
+    assert taken(found, WorkerState(2, ("a",), 10)) == ["refused", "old", "new"]
+    assert taken(found, WorkerState(2, (), 10)) == []
+
+
+def test_hosts_take_turns_so_that_a_crowd_of_one_does_not_delay_the_others() -> None:
+    found = [waiting(f"a{at}", at) for at in range(5)] + [waiting("b0", 90, "b"), waiting("b1", 91, "b")]
+    assert taken(found, WorkerState(1, ("a", "b"), 5)) == ["a0", "b0", "a1", "b1", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("slots", "running", "is_draining", "free_of_all", "expected"),
+    [
+        (10, 0, False, 10, 10),
+        (10, 4, False, 6, 6),
+        (10, 0, False, 40, 3),  # a quarter of 10, rounded up
+        (10, 0, True, 40, 0),
+        (10, 11, False, 40, 0),
+        (100, 0, False, 100, 10),
+        (1, 0, False, 1_000, 1),
+    ],
+)
+def test_a_worker_takes_its_part_of_ten_waiting_sessions(
+    slots: int, running: int, is_draining: bool, free_of_all: int, expected: int
+) -> None:
+    worker = WorkerState(1, ("a",), slots, running, is_draining)
+    assert part_of(10, worker, free_of_all) == expected
+    assert len(taken([waiting(str(at), at) for at in range(10)], worker, free_of_all)) == expected
+
+
+def test_the_parts_of_all_workers_leave_no_session_that_fits() -> None:
+    workers = [WorkerState(at, ("a",), slots) for at, slots in enumerate((1, 3, 7, 20))]
+    for count in range(1, 32):
+        left = [waiting(str(at), at) for at in range(count)]
+        for at, worker in enumerate(workers):
+            gone = taken(left, worker, sum(one.free for one in workers[at:]))
+            left = [one for one in left if one.session not in gone]
+        assert left == []
+
+
+def test_a_session_says_what_it_waits_for() -> None:
+    one = waiting("s", 0, "a", (1,))
+    full = WorkerState(2, ("a",), 1, 1)
+    assert waits_for(one, [WorkerState(1, ("b",), 1)]) == "a worker with the agent 'a'"
+    assert waits_for(one, [WorkerState(1, ("a",), 1)]) == "a worker whose agent 'a' is as recorded"
+    assert waits_for(one, [WorkerState(1, ("a",), 1), full]) == "a free slot"
+    assert waits_for(one, [full, WorkerState(3, ("a",), 1)]) == ""

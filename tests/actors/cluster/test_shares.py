@@ -1,0 +1,180 @@
+"""The places of a model over all workers, explored with crashes, pauses, lost messages and slow clocks."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.cluster.leases import Lease
+from callboard.actors.cluster.shares import Renewal, Shares, equal_shares
+from callboard.actors.protocol.errors import MisuseError
+
+LEASE_MS, TIMEOUT_MS, STEP_MS = 1_000, 1_500, 50
+
+
+def report(worker: int, number: int, share: int, in_flight: int, waiting: int, now: int = 0) -> Renewal:
+    return Renewal(worker, number, share, in_flight, waiting, now + LEASE_MS)
+
+
+# --- equal shares ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "wants", "expected"),
+    [
+        (10, {1: 100, 2: 100}, {1: 5, 2: 5}),
+        (10, {1: 2, 2: 100, 3: 100}, {1: 2, 2: 4, 3: 4}),
+        (10, {1: 1, 2: 1}, {1: 1, 2: 1}),
+        (2, {1: 5, 2: 5, 3: 5}, {1: 1, 2: 1, 3: 0}),
+        (7, {1: 5, 2: 5, 3: 5}, {1: 3, 2: 2, 3: 2}),
+        (3, {}, {}),
+    ],
+)
+def test_places_are_divided_equally_up_to_the_demand(
+    limit: int, wants: dict[int, int], expected: dict[int, int]
+) -> None:
+    assert equal_shares(limit, wants) == expected
+
+
+def test_the_remainder_goes_to_those_who_are_first() -> None:
+    assert equal_shares(1, {1: 1, 2: 1, 3: 1}, {1: 9, 2: 8, 3: 1}) == {1: 0, 2: 0, 3: 1}
+
+
+# --- the home -------------------------------------------------------------------------------------------
+
+
+def test_a_share_shrinks_only_once_the_worker_acts_by_the_smaller_one() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    assert shares.renew(report(1, 1, 0, 0, 9), 0) == 4
+    assert shares.renew(report(2, 1, 0, 0, 9), 0) == 0  # the first may be using all
+    assert shares.renew(report(1, 2, 4, 4, 9), 1) == 2
+    assert shares.renew(report(2, 2, 0, 0, 9), 1) == 0  # it has not said yet that it knows
+    assert shares.renew(report(1, 3, 2, 3, 9), 2) == 2  # one call beyond it still runs
+    assert shares.renew(report(2, 3, 0, 0, 9), 2) == 1
+    assert shares.held == 4
+
+
+def test_a_late_report_and_one_behind_the_lease_change_nothing() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    shares.renew(report(1, 2, 0, 0, 3), 0)
+    assert shares.renew(report(1, 1, 0, 0, 0), 0) == 0
+    assert shares.renew(report(1, 3, 0, 0, 0, LEASE_MS), LEASE_MS) == 0
+    assert shares.held == 3
+
+
+def test_a_lost_workers_places_are_free_after_its_last_call_and_a_leaving_ones_at_once() -> None:
+    shares = Shares(2, TIMEOUT_MS)
+    shares.renew(report(1, 1, 0, 0, 2), 0)
+    end = LEASE_MS + TIMEOUT_MS
+    assert shares.renew(report(2, 1, 0, 0, 2, end - 1), end - 1) == 0
+    assert shares.renew(report(2, 2, 0, 0, 2, end), end) == 2
+    shares.leave(2)
+    assert shares.held == 0
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1_000_001])
+def test_a_limit_out_of_range_is_refused(limit: int) -> None:
+    with pytest.raises(MisuseError, match="give 1 to"):
+        Shares(limit, TIMEOUT_MS)
+
+
+# --- a world --------------------------------------------------------------------------------------------
+
+
+class Member:
+    """A worker of the world. pace: how fast its clock runs, in eighths; calls: when each one ends."""
+
+    def __init__(self, name: int, now: int, rng: Random) -> None:
+        self.name, self.pace, self.offset = name, rng.choice((7, 8, 8, 9)), rng.randrange(10**6)
+        self.born, self.number, self.share, self.waiting = now, 0, 0, rng.randrange(9)
+        self.lease, self.asleep_until, self.is_dead = Lease(self.clock(now), LEASE_MS), 0, False
+        self.calls: list[int] = []
+        self.ends_ms = now + LEASE_MS
+
+    def clock(self, now: int) -> int:
+        return self.offset + (now - self.born) * self.pace // 8
+
+
+class World:
+    """A home and workers, in steps of time. Checks after each step that no more calls run than places are."""
+
+    def __init__(self, seed: int, limit: int, workers: int) -> None:
+        self.rng, self.limit, self.now, self.names = Random(seed), limit, 0, workers
+        self.home = Shares(limit, TIMEOUT_MS)
+        self.members = [Member(name, 0, self.rng) for name in range(workers)]
+        self.started: Counter[int] = Counter()
+
+    def step(self) -> None:
+        self.now += STEP_MS
+        for one in list(self.members):
+            one.calls = [end for end in one.calls if end > self.now]
+            if one.is_dead or one.asleep_until > self.now:
+                continue
+            self.fault(one)
+            self.act(one)
+        running = sum(len(one.calls) for one in self.members)
+        assert running <= self.limit, (self.now, running)
+        assert self.home.held <= self.limit
+
+    def fault(self, one: Member) -> None:
+        kind = self.rng.random()
+        if kind < 0.01:
+            one.is_dead = True
+            self.members.append(Member(self.names, self.now, self.rng))
+            self.names += 1
+        elif kind < 0.03:
+            one.asleep_until = self.now + self.rng.randrange(3 * LEASE_MS)
+
+    def act(self, one: Member) -> None:
+        standing = one.lease.standing(one.clock(self.now))
+        if standing in {"lost", "aborts"}:
+            one.calls.clear()
+        if standing == "lost":
+            one.is_dead = True
+            self.members.append(Member(self.names, self.now, self.rng))
+            self.names += 1
+        elif one.lease.renews_in_ms(one.clock(self.now)) == 0 or one.number == 0:
+            self.renew(one)
+        if standing == "acts" and not one.is_dead and one.asleep_until <= self.now:
+            while len(one.calls) < one.share and one.waiting:
+                one.calls.append(self.now + self.rng.randrange(1, TIMEOUT_MS))
+                one.waiting -= 1
+        one.waiting += self.rng.randrange(3)
+
+    def renew(self, one: Member) -> None:
+        one.number += 1
+        sent = one.clock(self.now)
+        if self.rng.random() < 0.1 or one.ends_ms <= self.now:
+            return  # it does not arrive, or the server refuses it
+        one.ends_ms = self.now + LEASE_MS
+        told = Renewal(one.name, one.number, one.share, len(one.calls), one.waiting, one.ends_ms)
+        share = self.home.renew(told, self.now)
+        if self.rng.random() < 0.9:  # else the answer is lost
+            one.share, one.lease = share, one.lease.renewed(sent)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 5))
+def test_no_more_calls_run_than_places_are_whatever_happens_to_workers(
+    seed: int, limit: int, workers: int
+) -> None:
+    world = World(seed, limit, workers)
+    for _ in range(120):
+        world.step()
+
+
+@pytest.mark.parametrize(("limit", "workers"), [(12, 3), (7, 3), (3, 3), (2, 5), (1, 4)])
+def test_over_thirty_seconds_no_worker_gets_more_than_twice_an_equal_part(limit: int, workers: int) -> None:
+    home, used = Shares(limit, TIMEOUT_MS), Counter[int]()
+    share = dict.fromkeys(range(workers), 0)
+    for second in range(1, 31):
+        for name in share:  # each has more calls than places, and each call ends within the second
+            told = report(name, second, share[name], 0, 100, second)
+            share[name] = home.renew(told, second)
+            used[name] += share[name]
+    equal = sum(used.values()) / workers
+    assert max(used.values()) <= 2 * equal
+    assert min(used.values()) >= equal / 3
+    assert sum(used.values()) >= 30 * limit * 0.4  # a place that moves rests for one renewal

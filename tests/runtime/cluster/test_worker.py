@@ -1,0 +1,180 @@
+"""Workers on a real server: sessions are run once, taken over, refused, and given back."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.errors import MisuseError, SessionBusy
+from callboard.runtime.agent import Agent
+from callboard.runtime.cluster import worker as module
+from callboard.runtime.cluster.worker import ClusterWorker
+from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.leases import LeaseTables
+from callboard.runtime.models.scripted import ScriptedModel, call, say
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.tools.tool import tool
+from tests.runtime.log.postgres.places import OnServer
+
+LEASE_MS = 800
+
+
+class World:
+    """A place, the effects of all workers, and the tool that waits until it is let go."""
+
+    def __init__(self, place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place, self.monkeypatch = place, monkeypatch
+        self.deeds = Counter[str]()
+        self.holds = asyncio.Event()
+
+    def host(self, name: str = "host", tools: int = 1) -> Agent:
+        """Return an agent with one write tool, which it calls once."""
+
+        @tool(effect="write")
+        async def put(n: int) -> str:
+            """Do it."""
+            self.deeds[f"put {n}"] += 1
+            await self.holds.wait()
+            return "done"
+
+        @tool
+        def other() -> str:
+            """Not called."""
+            return ""
+
+        model = ScriptedModel(lambda request: call("put", n=1) if request.turn == 1 else say("all done"))
+        return Agent(name, tools=[put, *[other][: tools - 1]], model=model)
+
+    @asynccontextmanager
+    async def worker(
+        self, host: Agent
+    ) -> AsyncIterator[tuple[ClusterWorker, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Run a worker. Yield it, and the function that stops it."""
+        stop = asyncio.Event()
+        async with Leases(self.place.url) as leases, Runtime(self.place.log()) as runtime:
+            one = ClusterWorker(runtime, leases, [host], lease_ms=LEASE_MS, name=f"w{id(host)}")
+            task = asyncio.create_task(one.run(stop))
+
+            async def end() -> None:
+                stop.set()
+                await task
+
+            try:
+                yield one, end
+            finally:
+                await end()
+
+    async def change(self, work: Callable[[LeaseTables], Any]) -> Any:
+        async with Leases(self.place.url) as leases:
+            return await leases.change(work)
+
+    async def until(self, is_so: Callable[[LeaseTables], bool]) -> None:
+        """Wait until the tables say so."""
+        async with Leases(self.place.url) as leases:
+            while not await leases.change(is_so):  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.02)
+
+
+def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scene(), 20))
+
+
+@pytest.fixture
+def world(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(module, "POLL_MS", 20)
+    return World(place, monkeypatch)
+
+
+def is_empty(tables: LeaseTables) -> bool:
+    return not tables._run("SELECT 1 FROM {s}.leases")
+
+
+def test_a_submitted_session_is_run_to_its_end_and_drains_go_on_elsewhere(world: World) -> None:
+    async def scene() -> None:
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        async with world.worker(world.host()) as (first, end):
+            await world.until(lambda _: world.deeds.total() == 1)
+            await end()  # drained: the session waits at once
+            assert [one.session for one, _ in await world.change(lambda one: one.waiting(9))] == ["s"]
+            assert not first.may_start()
+        world.holds.set()
+        async with world.worker(world.host()):
+            await world.until(is_empty)
+        with_reader = world.place.reader()
+        assert [(row.status, row.kind) for row in with_reader.sessions()] == [("closed", "answered")]
+        with_reader.close()
+        assert world.deeds == {"put 1": 1}  # the tool had started, so it is not started again
+
+    run(scene)
+
+
+def test_a_worker_that_cannot_renew_starts_nothing_and_loses_its_sessions_to_another(world: World) -> None:
+    async def scene() -> None:
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        async with world.worker(world.host()) as (first, end_first):
+            await world.until(lambda _: world.deeds.total() == 1)
+            number, hangs = first.number, asyncio.Event()
+            change = first._leases.change
+
+            async def cut_off(work: Any) -> Any:
+                await hangs.wait()
+                return await change(work)
+
+            first._leases.change = cut_off  # type: ignore[method-assign]  # its way to the server
+            try:
+                async with world.worker(world.host()):
+                    await world.until(is_empty)
+                    assert not first.may_start()
+            finally:
+                hangs.set()
+            await world.until(lambda _: first.number > number)  # it came back under another one
+            await end_first()
+        assert world.deeds == {"put 1": 1}
+
+    run(scene)
+
+
+def test_a_session_under_a_live_lease_is_not_taken_or_deleted_unless_it_is_stolen(world: World) -> None:
+    async def scene() -> None:
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        host = world.host()
+        async with world.worker(host) as (worker, _), Runtime(world.place.log()) as other:
+            await world.until(lambda _: world.deeds.total() == 1)
+            for taking in (other.resume("s", host), other.delete("s")):
+                with pytest.raises(SessionBusy, match=f"runs in worker {worker.name}"):
+                    await taking
+            session = await other.resume("s", host, steal=True)
+            assert (await session.outcome).is_ok
+            world.holds.set()
+        await world.until(lambda tables: tables.owner("s") is None)
+        assert world.deeds == {"put 1": 1}
+
+    run(scene)
+
+
+def test_a_session_whose_agents_differ_waits_for_a_worker_that_fits(world: World) -> None:
+    async def scene() -> None:
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        async with world.worker(world.host()) as (_, end):
+            await world.until(lambda _: world.deeds.total() == 1)
+            await end()
+        world.holds.set()
+        async with world.worker(world.host(tools=2)) as (other, end):
+            await world.until(lambda tables: any(why for _, why in tables.waiting(9)))
+            ((found, why),) = await world.change(lambda one: one.waiting(9))
+            assert found.refused_by == (other.number,)
+            assert "other" in why
+            async with world.worker(world.host()):
+                await world.until(is_empty)
+
+    run(scene)
+
+
+def test_a_worker_needs_hosts_of_different_names_and_a_slot(world: World) -> None:
+    host: Any = world.host()
+    for hosts, slots in (([], 1), ([host, host], 1), ([host], 0)):
+        with pytest.raises(MisuseError, match="different names"):
+            ClusterWorker(None, None, hosts, slots=slots)  # type: ignore[arg-type]  # refused before any use

@@ -1,0 +1,96 @@
+"""Workers and leases in the tables: claims, takeovers, refusals, by the server's clock."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from callboard.actors.protocol.errors import StoreUnreadable
+from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.leases import LeaseTables
+from tests.postgres_server import execute
+from tests.runtime.log.postgres.places import OnServer, on_server
+
+
+def on_tables(place: OnServer, work: Callable[[LeaseTables], None]) -> None:
+    """Run a function on the leases of a log."""
+
+    async def run() -> None:
+        async with Leases(place.url, encryption_key=place._encryption_key) as leases:
+            await leases.change(work)
+
+    asyncio.run(run())
+
+
+def names(tables: LeaseTables, worker: int) -> list[str]:
+    return [one.session for one in tables.claim(worker)]
+
+
+def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: OnServer) -> None:
+    def work(tables: LeaseTables) -> None:
+        one = tables.register("one", ["host"], 5, 60_000)
+        two = tables.register("two", ["host"], 5, 60_000)
+        tables.submit("s", "host", "r", "do it")
+        tables.submit("s", "host", "other", "again")  # a client that repeats itself
+        (claim,) = tables.claim(one)
+        assert claim == ("s", "host", "r", "do it")
+        assert tables.owner("s") == (one, "one")
+        assert names(tables, two) == []
+        execute(f"SELECT 1 FROM {place.schema}.meta")
+        tables._run("UPDATE {s}.workers SET ends_ms = 0 WHERE id = %s", (one,))
+        assert tables.owner("s") is None
+        assert not tables.renew(one, 1, is_draining=False)
+        assert names(tables, one) == []  # whose lease has ended claims nothing
+        assert names(tables, two) == ["s"]
+        tables.finish(one, "s")  # the late one ends nothing that is another's
+        tables.give_back(one, "s")
+        assert tables.owner("s") == (two, "two")
+        tables.finish(two, "s")
+        assert [row.sessions for row in tables.workers()] == [0, 0]
+
+    on_tables(place, work)
+
+
+def test_a_worker_claims_what_it_has_agents_and_slots_for(place: OnServer) -> None:
+    def work(tables: LeaseTables) -> None:
+        one = tables.register("one", ["a"], 2, 60_000)
+        for name in ("a1", "a2", "a3"):
+            tables.submit(name, "a", name, "")
+        tables.submit("b1", "b", "b1", "")
+        assert names(tables, one) == ["a1", "a2"]
+        assert names(tables, one) == []
+        tables.refuse(one, "a1", "other tools\0")
+        assert tables.renew(one, 1, is_draining=False)
+        assert names(tables, one) == ["a3"]
+        left = {found.session: (found.refused_by, why) for found, why in tables.waiting(9)}
+        assert left == {"a1": ((one,), "other tools"), "b1": ((), "")}
+        two = tables.register("two", ["a", "b"], 9, 60_000)
+        tables.leave(one)  # gives back at once
+        assert sorted(names(tables, two)) == ["a1", "a2", "a3", "b1"]
+        assert tables.renew(two, 4, is_draining=True)
+        tables.submit("late", "a", "late", "")
+        assert names(tables, two) == []
+
+    on_tables(place, work)
+
+
+def test_a_prompt_is_encrypted_where_the_log_is() -> None:
+    with on_server(b"k" * 32) as place:
+
+        def work(tables: LeaseTables) -> None:
+            one = tables.register("one", ["a"], 2, 60_000)
+            tables.submit("s", "a", "r", "a secret")
+            (kept,) = tables._run("SELECT prompt FROM {s}.leases")
+            assert b"a secret".hex() not in kept[0]
+            assert "a secret" not in kept[0]
+            assert [claim.prompt for claim in tables.claim(one)] == ["a secret"]
+
+        on_tables(place, work)
+
+
+def test_leases_of_a_table_that_is_not_ours_are_refused(place: OnServer) -> None:
+    place.is_changed = True
+    execute(f"DROP SCHEMA {place.schema} CASCADE; CREATE SCHEMA {place.schema}")
+    execute(f"CREATE TABLE {place.schema}.meta(key text, value text)")
+    with pytest.raises(StoreUnreadable, match="not callboard's"):
+        on_tables(place, lambda tables: None)
