@@ -5,8 +5,8 @@ processes. Periods go by its clock.
 
 Rules
   - A call that the store does not reserve is refused if it does not fit beside the amounts spent, and waits
-    if it does not fit beside the reservations, too. Those of any process count alike, for whoever runs a
-    session of a worker that died settles them.
+    if it does not fit beside the reservations, too. Those of all processes count alike: a
+    session of a worker that died goes on elsewhere, and settles its own.
   - Calls with the same scopes ask in turn, so in each process the first to wait is the first to be given.
     Between processes there is no order.
   - A reservation whose call was given up meanwhile is released again.
@@ -116,7 +116,7 @@ class ServerBudgets(SharedBudgets):
             raise
 
     def _release(self, one: Reservation, asked: "asyncio.Future[bool]") -> None:
-        """Release what was reserved for a call that was given up meanwhile."""
+        """Release the reservation of a call that was given up meanwhile."""
         if not asked.cancelled() and asked.exception() is None and asked.result():
             releasing = asyncio.ensure_future(self._server.release(one.key))
             releasing.add_done_callback(lambda done: done.cancelled() or done.exception())

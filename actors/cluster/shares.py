@@ -7,7 +7,7 @@ Rules
   - The places that are held never exceed the limit. A worker holds the larger of the share that it acts by
     and the calls that it has in flight, until a later renewal says that it acts by a smaller share. So an
     answer that is lost, or comes late, never counts a place twice.
-  - A share grows only out of places that nobody holds.
+  - A share grows only out of free places.
   - A worker that lost its lease holds its places until the lease's end and the longest time of a model call
     have passed. One that leaves with nothing in flight frees them at once.
   - No share is above the demand. Places that one worker does not want go to the others, equally.
@@ -135,7 +135,7 @@ class Shares:
         self._holdings.pop(worker, None)
 
     def expire(self, now: int) -> None:
-        """Free the places of workers whose last call has ended, whatever became of them."""
+        """Free the places of workers whose last call has ended."""
         for name, one in list(self._holdings.items()):
             if now >= capacity_free_at(one.last.ends_ms, self._timeout_ms):
                 del self._holdings[name]

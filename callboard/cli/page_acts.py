@@ -5,7 +5,7 @@
                                           resumed first
     neither                               an approval is appended to the log; all else is refused in words
 
-An act has a request id. The same id again gets the answer of the first time, whatever it was, so that a lost
+An act has a request id. The same id again gets the answer of the first time, so that a lost
 answer can be asked for again.
 """
 

@@ -18,7 +18,7 @@ import msgspec
 from callboard.actors.protocol.errors import CallboardError
 from callboard.runtime.brains.claude_requests import message_of, stream_of, written_of
 from callboard.runtime.gateway.dialects import refusal
-from callboard.runtime.gateway.server import HEAD_BYTES_MAX, HOST, Request, _Answer, _read
+from callboard.runtime.gateway.server import HEAD_BYTES_MAX, HOST, Answering, Request, read_request
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.programs.model_reply import reply_of
@@ -52,8 +52,8 @@ class ClientGateway:
         assert task is not None
         self._tasks.add(task)
         try:
-            while (request := await _read(reader)) is not None:
-                await self._serve(request, _Answer(writer))
+            while (request := await read_request(reader)) is not None:
+                await self._serve(request, Answering(writer))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass  # the client has gone: there is nobody to tell
         except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
@@ -63,7 +63,7 @@ class ClientGateway:
             with suppress(ConnectionError):
                 writer.close()
 
-    async def _serve(self, request: Request, answer: _Answer) -> None:
+    async def _serve(self, request: Request, answer: Answering) -> None:
         headers = {name.lower(): value for name, value in request.headers}
         if "origin" in headers or not hmac.compare_digest(headers.get("x-api-key", ""), self._token):
             await _refuse(answer, "the gateway is for the client of another run")
@@ -88,6 +88,6 @@ class ClientGateway:
         await answer.end()
 
 
-async def _refuse(answer: _Answer, why: str) -> None:
+async def _refuse(answer: Answering, why: str) -> None:
     body = refusal("messages", "permission_error", why)
     await answer.whole(403, body, [("x-should-retry", "false")])

@@ -24,7 +24,7 @@ _TOOL_KEYS: Final = ("name", "description", "input_schema")
 
 
 def written_of(body: Mapping[str, Any]) -> Written:
-    """Return the body of a request as a whole request. Raises InvalidPrompt for one that is none."""
+    """Return the body of a request as a whole request. Raises InvalidPrompt for any other body."""
     messages: list[Block] = []
     for said in _dicts(body, "messages"):
         blocks = _blocks(said.get("content"))

@@ -197,7 +197,7 @@ class ClientRun:
     # --- the program --------------------------------------------------------------------
 
     async def main(self, run: ProgramRun) -> object:
-        """Ask for the wishes of each step, until the client ends. Raises what it ended by."""
+        """Ask for the wishes of each step, until the client ends. Raises the error that it ended by."""
         open_asks: set[asyncio.Task[None]] = set()
         while True:
             for wish, future in [*((wish, None) for wish in self._again), *self._new]:

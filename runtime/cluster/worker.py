@@ -7,7 +7,7 @@ Rules
   - No port starts unless the lease is fresh. The check is made at the start itself, so that a process that
     was stopped and wakes up starts nothing before it has noticed.
   - A worker that could not renew in time leaves its sessions before its lease ends, and claims again under
-    another number. Whatever it still tries to append is refused if another worker has the session by then.
+    another number. Its late appends are refused if another worker has the session by then.
   - The ask of a session has the id of its request, so that it is asked once, by whichever worker.
 """
 

@@ -112,7 +112,7 @@ def reply_of(dialect: Dialect, items: Sequence[Any]) -> Block:
 
 
 def answered(dialect: Dialect, value: object) -> Answered:
-    """Read an answer that came whole. Raises CallFailed for one that is none."""
+    """Read an answer that came whole. Raises CallFailed for any other text."""
     if not isinstance(value, dict):
         raise _garbage("the answer is not a JSON object")
     if dialect == "messages":

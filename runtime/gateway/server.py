@@ -80,8 +80,8 @@ class Gateway:
         assert task is not None
         self._tasks.add(task)
         try:
-            while (request := await _read(reader)) is not None:
-                await self._serve(request, _Answer(writer))
+            while (request := await read_request(reader)) is not None:
+                await self._serve(request, Answering(writer))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass  # the program has gone, or writes what is not HTTP: there is nobody to tell
         except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
@@ -91,7 +91,7 @@ class Gateway:
             with suppress(ConnectionError):
                 writer.close()
 
-    async def _serve(self, request: Request, answer: "_Answer") -> None:
+    async def _serve(self, request: Request, answer: "Answering") -> None:
         if any(name.lower() == "origin" for name, _ in request.headers):
             why = "the gateway is for a program, not for a page of a browser"
             await answer.whole(403, refusal(None, "forbidden", why))
@@ -114,7 +114,7 @@ class Gateway:
         passed = self._recorder.counts.passed
         passed[what] = passed.get(what, 0) + 1
 
-    async def _record(self, request: Request, url: str, dialect: Dialect, answer: "_Answer") -> None:
+    async def _record(self, request: Request, url: str, dialect: Dialect, answer: "Answering") -> None:
         wish = asked(dialect, request.body)
         if wish is None:
             self._recorder.counts.unread += 1
@@ -140,7 +140,7 @@ class Gateway:
             if not answer.has_begun:
                 await answer.whole(502, refusal(dialect, "api_error", f"callboard record: {error}"))
 
-    async def _ask(self, request: Request, url: str, wish: Asked, answer: "_Answer") -> Answered:
+    async def _ask(self, request: Request, url: str, wish: Asked, answer: "Answering") -> Answered:
         """Send a request to the service, and its answer to the program. Raises Failed."""
         try:
             async with self._sent(request, url) as response:
@@ -161,7 +161,7 @@ class Gateway:
         headers = [(name, value) for name, value in request.headers if name.lower() not in _HOPS]
         return self._client.stream(request.method, url, headers=headers, content=request.body)
 
-    async def _pass(self, request: Request, url: str, answer: "_Answer") -> None:
+    async def _pass(self, request: Request, url: str, answer: "Answering") -> None:
         """Let a request through, and its answer."""
         try:
             async with self._sent(request, url) as response:
@@ -176,7 +176,7 @@ class Gateway:
                 await answer.whole(502, refusal(None, "api_error", f"{type(error).__name__}: {error}"))
 
 
-async def _answer_of(dialect: Dialect, response: "httpx2.Response", answer: "_Answer") -> Answered:
+async def _answer_of(dialect: Dialect, response: "httpx2.Response", answer: "Answering") -> Answered:
     """Read an answer while it goes to the program."""
     import msgspec
 
@@ -196,7 +196,7 @@ async def _answer_of(dialect: Dialect, response: "httpx2.Response", answer: "_An
         raise Failed(f"the answer is not JSON: {error}") from None
 
 
-async def _to(answer: "_Answer", response: "httpx2.Response") -> AsyncIterator[bytes]:
+async def _to(answer: "Answering", response: "httpx2.Response") -> AsyncIterator[bytes]:
     """Yield the parts of an answer, each once it has gone to the program."""
     async for part in response.aiter_bytes():
         await answer.part(part)
@@ -207,7 +207,7 @@ def _kept(response: "httpx2.Response") -> list[tuple[str, str]]:
     return [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BACK]
 
 
-class _Answer:
+class Answering:
     """The answer to one request, in chunks."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -255,7 +255,7 @@ class _Answer:
             await self._writer.drain()
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
     """Read a request; None at the end of the connection. Raises ValueError for one that is none."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -50,7 +50,7 @@ _LIMITS: Final = (
 
 
 class Cut(Exception):
-    """The connection was cut, so that the outcome of what was sent is not known."""
+    """The connection was cut, so that the outcome of the last statement is not known."""
 
 
 class Link:

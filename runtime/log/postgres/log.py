@@ -230,7 +230,7 @@ class _Held:
         return self._workers[1], self._stores[1]
 
     async def leave(self) -> None:
-        """Run what was handed over, then close the connections."""
+        """Run the work that was handed over, then close the connections."""
         if self.on_abandon is not None:
             self.on_abandon.detach()
         for worker, link in zip(self._workers, self._links, strict=True):

@@ -16,7 +16,7 @@ workers, leases   the processes that run sessions, and the sessions that they sh
 log         a view for people, with ids, times and kinds spelled out
 
 A migration is a tuple of statements. They run in one transaction, under an advisory lock, with `{s}` replaced
-by the quoted name of the schema. Migrations that were released do not change: what is new goes into the next.
+by the quoted name of the schema. Released migrations do not change: new tables go into the next one.
 """
 
 from collections.abc import Callable, Sequence

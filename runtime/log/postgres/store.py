@@ -3,7 +3,7 @@
 The store remembers number, epoch and head of the sessions that it writes. A head that is not as remembered
 refuses an append in the server, so a wrong memory costs a question and never an event.
 
-After a cut connection nobody knows what became of the last statement. `append` waits until its rows are free,
+After a cut connection the outcome of the last statement is not known. `append` waits until its rows are free,
 reads where each session stands, and sends the events of those again that stand where they stood, under the
 same comparison. So the old statement and the new one cannot both be stored, whichever comes first.
 """

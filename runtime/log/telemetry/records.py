@@ -54,6 +54,8 @@ OWN_LOGGERS: Final = MappingProxyType(
         "callboard.ports": "work that does not end when it is cancelled: WARNING",
         "callboard.control": "a process that commands cannot reach: ERROR",
         "callboard.removal": "deleted sessions that cannot be removed: ERROR",
+        "callboard.budgets": "a store of shared budgets that cannot be asked: WARNING",
+        "callboard.worker": "a session that a worker cannot run, and a lease that was lost: WARNING",
         "callboard.board": "a decider that raised, which is a fault of callboard: ERROR",
     }
 )

@@ -74,7 +74,7 @@ class World:
     async def until(self, is_so: Callable[[LeaseTables], bool]) -> None:
         """Wait until the tables say so."""
         async with Leases(self.place.url) as leases:
-            while not await leases.change(is_so):  # noqa: ASYNC110 - the server tells nobody
+            while not await leases.change(is_so):  # noqa: ASYNC110  # the server tells no one
                 await asyncio.sleep(0.02)
 
 
