@@ -345,6 +345,8 @@ def test_every_command_cleans_its_words_and_keeps_the_bytes_of_file_names() -> N
         "may_read",
         "may_write",
         "save",
+        "also",
+        "file",
     }
     assert kept == files | {"sets", "prompts", "other_log", "output", "files", "path", "target", "files_to"}
 

@@ -436,6 +436,7 @@ SUPERLINEAR = {
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",
         "callboard/pytest_fixtures.py",
+        "runtime/brains/claude_client.py",
     },
     "unicodedata": {
         "replay/testing/findings.py",  # `east_asian_width`, of one character

@@ -104,7 +104,8 @@ def test_every_message_can_be_looked_at(body: AnyMessage) -> None:
 def test_pydantic_serialises_a_value_as_it_is() -> None:
     pydantic = pytest.importorskip("pydantic")
     adapter = pydantic.TypeAdapter(dict[str, Usage | Cancel])
-    assert json.loads(adapter.dump_json({"it": Cancel("why")})) == {"it": {"type": "Cancel", "reason": "why"}}
+    cancel = {"type": "Cancel", "reason": "why", "address": ""}
+    assert json.loads(adapter.dump_json({"it": Cancel("why")})) == {"it": cancel}
     assert adapter.json_schema()["type"] == "object"
     with pytest.raises(pydantic.ValidationError):
         adapter.validate_python({"it": 3})
