@@ -44,7 +44,7 @@ ACT_BYTES_MAX: Final = 900 * 1024
 
 _KEPT_MAX: Final = 1_000
 TELL_WAIT_S: Final = 5.0
-"""The seconds that a page waits until an agent has read a message; it reads it later all the same."""
+"""The seconds that a page waits until an agent has read a message. One that takes longer is read later."""
 
 Done: TypeAlias = AnswerApproval | CancelAsk | TellAgent | ForkSession
 _KINDS: Final[Mapping[type, type]] = {

@@ -1,4 +1,4 @@
-"""Who may talk to the page server: the checks of a request before anything is read or done.
+"""The checks of a request to the page server, before anything is read or done.
 
 The address holds a random token. A request with another Host or Origin is refused, so a page of another site
 cannot read this one, also if its name leads to 127.0.0.1. An act also names the exact Origin, its type is

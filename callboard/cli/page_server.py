@@ -182,7 +182,7 @@ class _Server(uvicorn.Server):
             yield
         finally:
             for number in numbers:
-                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # as above
                     loop.remove_signal_handler(number)
 
 

@@ -1,4 +1,4 @@
-"""What the page server reads: pages of sessions, the list of all, open questions, costs, variants.
+"""The views of the page server: pages of sessions, the list of all, open questions, costs, variants.
 
 Everything here reads logs, and is used in one thread: a session of megabytes must not hold up an act.
 """

@@ -6,10 +6,8 @@ Rules
   - Any path but the one for messages is a 404: nothing goes on to a service.
 """
 
-import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +16,7 @@ import msgspec
 from callboard.actors.protocol.errors import CallboardError
 from callboard.runtime.brains.claude_requests import message_of, stream_of, written_of
 from callboard.runtime.gateway.dialects import refusal
-from callboard.runtime.gateway.server import HEAD_BYTES_MAX, HOST, Answering, Request, read_request
+from callboard.runtime.gateway.server import Answering, LoopbackServer, Request
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.programs.model_reply import reply_of
@@ -26,42 +24,12 @@ from callboard.runtime.programs.model_reply import reply_of
 Ask = Callable[[Written], Awaitable[Answer]]
 
 
-class ClientGateway:
+class ClientGateway(LoopbackServer):
     """Serves one client. ask: puts a question, and returns its answer."""
 
     def __init__(self, token: str, ask: Ask) -> None:
+        super().__init__()
         self._token, self._ask = token, ask
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def start(self) -> str:
-        """Listen on a free port of loopback, and return the address."""
-        self._server = await asyncio.start_server(self._connected, HOST, 0, limit=HEAD_BYTES_MAX)
-        return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            while (request := await read_request(reader)) is not None:
-                await self._serve(request, Answering(writer))
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # the client has gone: there is nobody to tell
-        except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
-            pass
-        finally:
-            self._tasks.discard(task)
-            with suppress(ConnectionError):
-                writer.close()
 
     async def _serve(self, request: Request, answer: Answering) -> None:
         headers = {name.lower(): value for name, value in request.headers}

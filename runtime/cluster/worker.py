@@ -99,7 +99,7 @@ class ClusterWorker:
         self.number = await self._change(lambda one: one.register(self.name, names, self._slots, lease_ms))
         self._lease, self._has_lapsed = self._lease.renewed(sent), False
         if isinstance(log := self._runtime._log, PostgresLog):
-            log.worker = self.number  # resuming what it has claimed, it robs nobody
+            log.worker = self.number  # it resumes only sessions that it has claimed
 
     async def _serve(self, stop: asyncio.Event) -> None:
         """Renew and claim, until the worker stops or could not renew in time."""

@@ -158,7 +158,7 @@ class Conversation:
     def _differences(self, request: ModelRequest) -> list[str]:
         """Return the first message that the log derives otherwise than the program sent it."""
         derived = conversation_of("messages", decoded(request.messages))
-        if self._dialect != "messages":  # the others have no place for reasoning in what is compared
+        if self._dialect != "messages":  # messages of the others are compared without reasoning
             derived = [without_reasoning(one) for one in derived]
         for place, (ours, theirs) in enumerate(zip(derived, self._sent, strict=False)):
             if ours != theirs:

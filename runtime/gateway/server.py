@@ -15,6 +15,7 @@ Rules
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -52,13 +53,10 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Gateway:
-    """Serves one program. upstreams: the address of each service, by the first part of the path."""
+class LoopbackServer(ABC):
+    """An HTTP/1.1 server on loopback that answers the requests of each connection in their order."""
 
-    def __init__(
-        self, recorder: Recorder, upstreams: Mapping[str, str], client: "httpx2.AsyncClient"
-    ) -> None:
-        self._recorder, self._upstreams, self._client = recorder, dict(upstreams), client
+    def __init__(self) -> None:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -83,13 +81,27 @@ class Gateway:
             while (request := await read_request(reader)) is not None:
                 await self._serve(request, Answering(writer))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # the program has gone, or writes what is not HTTP: there is nobody to tell
+            pass  # the program has gone, or writes no HTTP: there is no one to tell
         except asyncio.CancelledError:  # by `aclose`; the loop would report it as an error of the server
             pass
         finally:
             self._tasks.discard(task)
             with suppress(ConnectionError):
                 writer.close()
+
+    @abstractmethod
+    async def _serve(self, request: Request, answer: "Answering") -> None:
+        """Answer a request."""
+
+
+class Gateway(LoopbackServer):
+    """Serves one program. upstreams: the address of each service, by the first part of the path."""
+
+    def __init__(
+        self, recorder: Recorder, upstreams: Mapping[str, str], client: "httpx2.AsyncClient"
+    ) -> None:
+        super().__init__()
+        self._recorder, self._upstreams, self._client = recorder, dict(upstreams), client
 
     async def _serve(self, request: Request, answer: "Answering") -> None:
         if any(name.lower() == "origin" for name, _ in request.headers):

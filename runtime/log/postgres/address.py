@@ -71,7 +71,7 @@ def address_of(url: str) -> Address:
     if scheme.lower() not in SCHEMES:
         raise MisuseError(f"{scheme[:20]}:// is not the address of a PostgreSQL server")
     rest, _, query = rest.partition("?")
-    # The last `@`, as browsers do it: a password may hold one that nobody has escaped.
+    # The last `@`, as browsers do it: a password may hold one without an escape.
     credentials, at, place = rest.rpartition("@")
     if "/" in credentials:
         raise _unreadable("user name and password come before `@`, and a `/` in them is written %2F")

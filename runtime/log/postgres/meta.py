@@ -42,7 +42,7 @@ def prepare(link: Link, hash_chain: HashChain, encryption_key: bytes | None) -> 
             rows = {"digest": DIGEST_KIND, "key_check": hash_chain.key_check, "encryption": description}
             for key, value in rows.items():
                 link.execute(f"INSERT INTO {quoted(schema)}.meta VALUES (%s, %s)", (key, value))
-            if not description:  # nobody can read an encrypted one
+            if not description:  # an encrypted one cannot be read by people
                 link.execute(VIEW.replace("{s}", quoted(schema)))
 
         link.transact("making the tables", lambda: migrate(link.execute, schema, begin, where))
