@@ -8,6 +8,7 @@ Rules
     was stopped and wakes up starts nothing before it has noticed.
   - A worker that could not renew in time leaves its sessions before its lease ends, and claims again under
     another number. Its late appends are refused if another worker has the session by then.
+  - A session that this worker has and does not run is given back with the next renewal, whatever went wrong.
   - The ask of a session has the id of its request, so that it is asked once, by whichever worker.
 """
 
@@ -20,7 +21,6 @@ from typing import Any, Final
 
 from callboard.actors.cluster.leases import LEASE_MS, Lease
 from callboard.actors.protocol.errors import (
-    CallboardError,
     MisuseError,
     SessionBusy,
     SessionDetached,
@@ -41,8 +41,6 @@ from callboard.runtime.sessions.detaching import DETACH_GRACE_S
 
 SLOTS: Final = 100
 POLL_MS: Final = 500  # between two claims of a worker that has free slots
-_LEFT_BY_ITSELF: Final = (SessionBusy, SessionFailed, StoreError)  # not for a fault of the worker's agents
-
 logger: Final = logging.getLogger("callboard.worker")
 
 
@@ -121,7 +119,7 @@ class ClusterWorker:
         """Renew the lease if it is due, and claim. Return False if the lease has ended."""
         number = self.number
         if self._lease.renews_in_ms(monotonic_ms()) == 0:
-            sent, running = monotonic_ms(), len(self._tasks)
+            sent, running = monotonic_ms(), list(self._tasks)
             if not await self._change(lambda one: one.renew(number, running, is_draining=False)):
                 return False
             self._lease = self._lease.renewed(sent)
@@ -171,11 +169,12 @@ class ClusterWorker:
             await self._asked(claim)
         except SessionDetached:
             return  # it is given back with all others of this worker
-        except _LEFT_BY_ITSELF as error:
-            logger.warning("worker %s lost session %s: %s", self.name, name, failure_text(error))
-            await self._change(lambda one: one.give_back(number, name))
-        except CallboardError as error:
+        except Exception as error:
             why = failure_text(error)
+            if _is_passing(error):
+                logger.warning("worker %s lost session %s: %s", self.name, name, why)
+                await self._change(lambda one: one.give_back(number, name))
+                return
             logger.warning("worker %s cannot run session %s: %s", self.name, name, why)
             await self._change(lambda one: one.refuse(number, name, why))
         else:
@@ -191,6 +190,13 @@ class ClusterWorker:
             await session.close()
         except SessionEnded:
             return  # an earlier worker closed it and died before it could say so
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether a session may go on later: its owner or its store was in the way, not what it does."""
+    if isinstance(error, SessionFailed):
+        return isinstance(error.__cause__, StoreError)
+    return isinstance(error, SessionBusy | StoreError)
 
 
 def _ignore(task: "asyncio.Future[Any]") -> None:

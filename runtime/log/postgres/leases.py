@@ -31,6 +31,7 @@ _RENEW: Final = (
     f"UPDATE {{s}}.workers SET ends_ms = {_NOW} + lease_ms, running = %s, is_draining = %s "
     f"WHERE id = %s AND ends_ms > {_NOW} RETURNING id"
 )
+_GIVE_BACK_OTHERS: Final = "UPDATE {s}.leases SET worker = NULL WHERE worker = %s AND NOT (session = ANY(%s))"
 _LIVE: Final = f"SELECT id, hosts, slots, running, is_draining FROM {{s}}.workers WHERE ends_ms > {_NOW}"
 _IS_FREE: Final = f"(l.worker IS NULL OR w.ends_ms <= {_NOW})"
 _FREE: Final = (
@@ -92,9 +93,15 @@ class LeaseTables:
         rows = self._run(_REGISTER, (name, texts(hosts), slots, lease_ms, lease_ms))
         return int(rows[0][0])
 
-    def renew(self, worker: int, running: int, *, is_draining: bool) -> bool:
-        """Renew a lease. Return False if it has ended: then its sessions may be another worker's."""
-        return bool(self._run(_RENEW, (running, is_draining, worker)))
+    def renew(self, worker: int, running: Sequence[str], *, is_draining: bool) -> bool:
+        """Renew a lease, and give those of its sessions back that the worker does not run.
+
+        Return False if it has ended: then its sessions may be another worker's.
+        """
+        if not self._run(_RENEW, (len(running), is_draining, worker)):
+            return False
+        self._run(_GIVE_BACK_OTHERS, (worker, texts(running)))
+        return True
 
     def leave(self, worker: int) -> None:
         """End a lease, and give all its sessions back at once."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError, SessionBusy
+from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionFailed, StoreFailed
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import worker as module
 from callboard.runtime.cluster.worker import ClusterWorker
@@ -86,6 +86,13 @@ def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def world(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(module, "POLL_MS", 20)
     return World(place, monkeypatch)
+
+
+def failed_by(cause: Exception) -> SessionFailed:
+    """Return the error of a session that failed for a cause."""
+    failure = SessionFailed(f"it can go no further: {cause}")
+    failure.__cause__ = cause
+    return failure
 
 
 def is_empty(tables: LeaseTables) -> bool:
@@ -169,6 +176,63 @@ def test_a_session_whose_agents_differ_waits_for_a_worker_that_fits(world: World
             assert "other" in why
             async with world.worker(world.host()):
                 await world.until(is_empty)
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (RuntimeError("a bug"), True),
+        (failed_by(ZeroDivisionError()), True),
+        (failed_by(StoreFailed("gone")), False),
+        (SessionBusy("runs elsewhere"), False),
+    ],
+    ids=["bug", "failed", "store", "busy"],
+)
+def test_a_session_that_cannot_go_on_here_is_refused_and_one_that_may_is_claimed_again(
+    world: World, error: Exception, is_refused: bool
+) -> None:
+    async def scene() -> None:
+        world.holds.set()
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        async with world.worker(world.host()) as (worker, _):
+            opens = worker._runtime.open
+
+            async def open_once(*args: Any, **options: Any) -> Any:
+                worker._runtime.open = opens  # type: ignore[method-assign]  # only the first one fails
+                raise error
+
+            worker._runtime.open = open_once  # type: ignore[method-assign, assignment]  # the first one fails
+            if not is_refused:
+                await world.until(is_empty)
+                return
+            await world.until(lambda tables: any(why for _, why in tables.waiting(9)))
+            ((found, why),) = await world.change(lambda one: one.waiting(9))
+            assert (found.refused_by, str(error) in why) == ((worker.number,), True)
+
+    run(scene)
+
+
+def test_a_session_whose_end_could_not_be_told_is_claimed_again_and_ends(world: World) -> None:
+    async def scene() -> None:
+        world.holds.set()
+        await world.change(lambda one: one.submit("s", "host", "r", "do it"))
+        async with world.worker(world.host()) as (worker, _):
+            finish = LeaseTables.finish
+            calls = 0
+
+            def finish_later(self: LeaseTables, number: int, session: str) -> None:
+                nonlocal calls
+                calls += 1
+                if calls == 1:
+                    raise StoreFailed("the server has gone")
+                finish(self, number, session)
+
+            world.monkeypatch.setattr(LeaseTables, "finish", finish_later)
+            await world.until(is_empty)
+            assert (calls, worker.may_start()) == (2, True)
+        assert world.deeds == {"put 1": 1}
 
     run(scene)
 
