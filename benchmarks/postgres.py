@@ -8,6 +8,7 @@ A private server is started in the folder, with its durability on, and shares th
     writers    events a second of two processes, against one
     takeover   milliseconds to take over a session of 100,000 events
     w1         the fan-out of the peers' workloads (needs CALLBOARD_BENCH, see README.md)
+    network    the same with 5 ms more for each round trip to the server
 
 Rounds alternate between the stores, and each ratio is of the medians.
 """
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count, islice
 from pathlib import Path
 
@@ -44,6 +45,7 @@ DURABLE = {
 }
 BATCHES = (1, 16, 128)
 LONG = 100_000
+ADDED_MS = 5
 
 
 async def append(address: str, batch: int, seconds: float) -> tuple[float, float]:
@@ -118,12 +120,38 @@ def takeover(server: Server, folder: Path, rounds: int, seconds: float) -> None:
 
 def w1(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     """Compare the fan-out on both stores."""
+    pg, lite = fan_outs({"postgres": server.url, "sqlite": None}, folder, rounds)
+    print(f"w1        {pg:.0f} ms, sqlite {lite:.0f} ms: {pg / lite:.2f}")
+
+
+def network(server: Server, folder: Path, rounds: int, seconds: float) -> None:
+    """Compare the fan-out on a server that is far away with that on SQLite."""
+    far = Server(folder / "far")
+    far.home.mkdir()
+    sockets = [str(home / ".s.PGSQL.5432") for home in (far.home, server.home)]
+    between = subprocess.Popen(
+        [sys.executable, HERE / "slow_network.py", *sockets, str(ADDED_MS)], stdout=subprocess.PIPE
+    )
+    try:
+        assert between.stdout is not None
+        between.stdout.readline()
+        pg, lite = fan_outs({"far": far.url, "sqlite": None}, folder, rounds)
+    finally:
+        between.terminate()
+        between.wait()
+    print(f"network   {pg:.0f} ms with {ADDED_MS} ms added, sqlite {lite:.0f} ms: {pg / lite:.2f}")
+
+
+def fan_outs(
+    stores: Mapping[str, Callable[[str], str] | None], folder: Path, rounds: int
+) -> tuple[float, ...]:
+    """Return the milliseconds of the fan-out on each store: one with schemas by address, or SQLite."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(rounds):
-        for store in ("postgres", "sqlite"):
-            place = folder / f"w1-{store}-{number}"
+        for store, url in stores.items():
+            place = folder / f"w1-{store}-{number}-{time.monotonic_ns()}"
             place.mkdir()
-            more = {"CALLBOARD_LOG_URL": server.url(f"w1_{number}")} if store == "postgres" else {}
+            more = {} if url is None else {"CALLBOARD_LOG_URL": url(f"{store}_{number}")}
             done = subprocess.run(
                 [sys.executable, str(HERE / "peer_callboard.py"), "w1", "full", str(place)],
                 env={**os.environ, **more},
@@ -135,8 +163,7 @@ def w1(server: Server, folder: Path, rounds: int, seconds: float) -> None:
                 raise SystemExit(done.stderr[-2_000:])
             row = json.loads(done.stdout.strip().splitlines()[-1])
             found[store].append(float(row["wall_s"]))
-    pg, lite = (statistics.median(found[store]) * 1e3 for store in ("postgres", "sqlite"))
-    print(f"w1        {pg:.0f} ms, sqlite {lite:.0f} ms: {pg / lite:.2f}")
+    return tuple(statistics.median(times) * 1e3 for times in found.values())
 
 
 WORKS: dict[str, Callable[[Server, Path, int, float], None]] = {
@@ -144,6 +171,7 @@ WORKS: dict[str, Callable[[Server, Path, int, float], None]] = {
     "writers": writers,
     "takeover": takeover,
     "w1": w1,
+    "network": network,
 }
 
 

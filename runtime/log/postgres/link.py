@@ -43,8 +43,8 @@ _CALM: Final = {
     "tcp_user_timeout": "20000",
     "application_name": "callboard",
 }
-_LIMITS: Final = (
-    f"SELECT pg_current_xact_id()::text, set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', true), "
+_BEGIN: Final = (  # both in one round trip
+    f"BEGIN; SELECT pg_current_xact_id()::text, set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', true), "
     f"set_config('idle_in_transaction_session_timeout', '{IDLE_TIMEOUT_MS}', true)"
 )
 
@@ -97,13 +97,20 @@ class Link:
         )
 
     def execute(self, query: str, values: Sequence[Any] = (), doing: str = "writing") -> list[Any]:
-        """Run a statement once. Raises Cut, StoreError; psycopg's error for one that may be repeated."""
+        """Run a statement once. Raises Cut, StoreError; psycopg's error for one that may be repeated.
+
+        `BEGIN` may have a second statement, whose rows are returned.
+        """
         if self._connection is None:
             if self._is_inside:  # a transaction that has ended with its connection
                 raise Cut
             self.again(doing)
         try:
-            cursor = self._connection.execute(query, values or None, binary=True)
+            if query is _BEGIN:
+                cursor = self._connection.execute(query, prepare=False)
+                cursor.nextset()
+            else:
+                cursor = self._connection.execute(query, values or None, binary=True)
             return cursor.fetchall() if cursor.description is not None else []
         except self._driver.Error as error:
             if self._connection.closed or self._connection.broken:
@@ -137,9 +144,8 @@ class Link:
 
     def _transact_once(self, doing: str, work: Callable[[], T]) -> T:
         try:
-            self.execute("BEGIN", (), doing)
+            ((number, *_),) = self.execute(_BEGIN, (), doing)
             self._is_inside = True
-            ((number, *_),) = self.execute(_LIMITS, (), doing)
             done = work()
         except Cut:
             raise

@@ -9,7 +9,7 @@ import pytest
 from callboard.actors.protocol.errors import StoreFailed, StoreLocked, StoreUnreadable
 from callboard.runtime.log.postgres import link as links
 from callboard.runtime.log.postgres.address import address_of
-from callboard.runtime.log.postgres.link import Cut, Link
+from callboard.runtime.log.postgres.link import _BEGIN, Cut, Link
 from tests.postgres_server import execute, shared
 
 
@@ -65,7 +65,9 @@ def cut_once(link: Link, monkeypatch: pytest.MonkeyPatch, at: str, *, before: bo
 
 
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("at", ["BEGIN", "INSERT INTO kept VALUES (1)", "COMMIT"])
+@pytest.mark.parametrize(
+    "at", [_BEGIN, "INSERT INTO kept VALUES (1)", "COMMIT"], ids=["begin", "inside", "commit"]
+)
 def test_a_transaction_that_is_cut_anywhere_is_done_once(
     link: Link, monkeypatch: pytest.MonkeyPatch, at: str, before: bool
 ) -> None:
@@ -73,6 +75,7 @@ def test_a_transaction_that_is_cut_anywhere_is_done_once(
     sent = cut_once(link, monkeypatch, at, before=before)
     link.transact("test", lambda: link.execute("INSERT INTO kept VALUES (1)"))
     assert execute("SELECT * FROM kept") == [(1,)]
+    assert at in sent
     assert sent.count("COMMIT") == (2 if at == "COMMIT" and before else 1)
 
 

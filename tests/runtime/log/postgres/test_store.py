@@ -201,7 +201,7 @@ def held(place: OnServer, statement: str) -> tuple[threading.Event, threading.Th
 def test_a_take_over_waits_only_so_long_for_a_writer_that_is_stopped(
     store: PostgresStore, place: OnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "_LIMITS", links._LIMITS.replace("'5000'", "'40'"))
+    monkeypatch.setattr(links, "_BEGIN", links._BEGIN.replace("'5000'", "'40'"))
     release, thread = held(place, f"UPDATE {place.schema}.sessions SET epoch = epoch + 1 WHERE id = 2")
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         store.take_over("b")
