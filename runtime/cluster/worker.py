@@ -8,6 +8,8 @@ Rules
     was stopped and wakes up starts nothing before it has noticed.
   - A worker that could not renew in time leaves its sessions before its lease ends, and claims again under
     another number. Its late appends are refused if another worker has the session by then.
+  - Sessions are claimed as they can be opened, a few at a time: after the loss of a worker with thousands of
+    them, none who takes over is too busy to renew its lease, and all who have free slots take part.
   - A session that this worker has and does not run is given back with the next renewal, whatever went wrong.
   - The ask of a session has the id of its request, so that it is asked once, by whichever worker.
 """
@@ -16,7 +18,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from callboard.actors.cluster.leases import LEASE_MS, Lease
@@ -27,6 +29,8 @@ from callboard.actors.protocol.errors import (
     SessionEnded,
     SessionFailed,
     StoreError,
+    StoreFailed,
+    StoreLocked,
 )
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import Agent
@@ -41,6 +45,7 @@ from callboard.runtime.sessions.detaching import DETACH_GRACE_S
 
 SLOTS: Final = 100
 POLL_MS: Final = 500  # between two claims of a worker that has free slots
+OPENING_MAX: Final = 32  # sessions that it opens at a time
 logger: Final = logging.getLogger("callboard.worker")
 
 
@@ -73,6 +78,9 @@ class ClusterWorker:
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._opening: set[str] = set()
+        self._ended: set[str] = set()  # which the server has not been told yet
+        self._is_due = asyncio.Event()  # since there is room for other sessions, or some have ended
 
     def may_start(self) -> bool:
         """Return whether a port may start a request. Once it may not, the sessions are left."""
@@ -81,14 +89,24 @@ class ClusterWorker:
         return not self._has_lapsed
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Claim and run sessions until `stop` is set; then give them back at once. Raises StoreError."""
+        """Claim and run sessions until `stop` is set; then give them back at once.
+
+        A server that fails for a while is tried again. Raises StoreError for one that fails at the beginning,
+        and for a log that cannot be used any more.
+        """
         self._runtime._usable().may_start = self.may_start
         while not stop.is_set():
-            await self._register()
             try:
-                await self._serve(stop)
-            finally:
-                await self._leave(DETACH_GRACE_S if stop.is_set() else 0.0)
+                await self._register()
+                try:
+                    await self._serve(stop)
+                finally:
+                    await self._leave(DETACH_GRACE_S if stop.is_set() else 0.0)
+            except (StoreFailed, StoreLocked) as error:
+                if not self.number:
+                    raise
+                logger.warning("worker %s tries again: %s", self.name, failure_text(error))
+                await _first_of(POLL_MS / 1_000, stop)
 
     # --- the lease ----------------------------------------------------------------
 
@@ -109,22 +127,35 @@ class ClusterWorker:
                 turn.add_done_callback(_ignore)
             elif turn.result() and self.may_start():
                 pause_ms = min(POLL_MS, self._lease.renews_in_ms(monotonic_ms()))
-                await _first(stop.wait(), pause_ms / 1_000)
+                await _first_of(pause_ms / 1_000, stop, self._is_due)
                 continue
             self._has_lapsed = True
             logger.warning("worker %s could not renew its lease in time; it leaves its sessions", self.name)
             return
 
     async def _turn(self) -> bool:
-        """Renew the lease if it is due, and claim. Return False if the lease has ended."""
-        number = self.number
-        if self._lease.renews_in_ms(monotonic_ms()) == 0:
-            sent, running = monotonic_ms(), list(self._tasks)
-            if not await self._change(lambda one: one.renew(number, running, is_draining=False)):
+        """Tell what has ended, renew the lease if it is due, and claim. Return False without a lease."""
+        self._is_due.clear()
+        number, sent, ended = self.number, monotonic_ms(), sorted(self._ended)
+        renews = self._lease.renews_in_ms(sent) == 0
+        running = [name for name in self._tasks if name not in self._ended]
+        room = min(self._slots - len(running), OPENING_MAX - len(self._opening))
+
+        def work(tables: LeaseTables) -> list[Claim] | None:
+            if ended:
+                tables.finish(number, ended)
+            if renews and not tables.renew(number, running, is_draining=False):
+                return None
+            return tables.claim(number, room) if room > 0 else []
+
+        if ended or renews or room > 0:
+            claimed = await self._change(work)
+            if claimed is None:
                 return False
-            self._lease = self._lease.renewed(sent)
-        if len(self._tasks) < self._slots:
-            for claim in await self._change(lambda one: one.claim(number)):
+            self._ended.difference_update(ended)
+            if renews:
+                self._lease = self._lease.renewed(sent)
+            for claim in claimed:
                 if number == self.number and not self._has_lapsed:
                     self._begin(claim)
         return True
@@ -144,7 +175,15 @@ class ClusterWorker:
         if tasks:
             await asyncio.wait(tasks, timeout=patience_s)
         self._tasks.clear()
-        await self._change(lambda one: one.leave(number))
+        self._opening.clear()
+        ended = sorted(self._ended)
+
+        def work(tables: LeaseTables) -> None:
+            tables.finish(number, ended)
+            tables.leave(number)
+
+        await self._change(work)
+        self._ended.clear()
 
     def _change(self, work: Callable[[LeaseTables], Any]) -> Awaitable[Any]:
         return self._leases.change(work)
@@ -154,13 +193,20 @@ class ClusterWorker:
     def _begin(self, claim: Claim) -> None:
         task = asyncio.get_running_loop().create_task(self._run_one(claim, self.number))
         self._tasks[claim.session] = task
+        self._opening.add(claim.session)
 
         def ended(task: asyncio.Task[None]) -> None:
             if self._tasks.get(claim.session) is task:
                 del self._tasks[claim.session]
+                self._note_opened(claim.session)
             _ignore(task)
 
         task.add_done_callback(ended)
+
+    def _note_opened(self, session: str) -> None:
+        self._opening.discard(session)
+        if len(self._opening) <= OPENING_MAX // 2:
+            self._is_due.set()
 
     async def _run_one(self, claim: Claim, number: int) -> None:
         """Run a session to the end of its request, then take it out of those that workers share."""
@@ -178,13 +224,15 @@ class ClusterWorker:
             logger.warning("worker %s cannot run session %s: %s", self.name, name, why)
             await self._change(lambda one: one.refuse(number, name, why))
         else:
-            await self._change(lambda one: one.finish(number, name))
+            self._ended.add(name)
+            self._is_due.set()
 
     async def _asked(self, claim: Claim) -> None:
         host = self.hosts[claim.host]
         try:
             name, limits = claim.session, self._limits
             session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
+            self._note_opened(name)
             own = limits_of_ask(limits)
             await session.ask(claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach")
             await session.close()
@@ -205,9 +253,9 @@ def _ignore(task: "asyncio.Future[Any]") -> None:
         logger.debug("a task of a session that was left has ended: %s", failure_text(error))
 
 
-async def _first(wait: Coroutine[Any, Any, Any], timeout_s: float) -> None:
-    """Wait for a coroutine, for some time at most."""
-    try:
-        await asyncio.wait_for(wait, timeout_s)
-    except TimeoutError:
-        return
+async def _first_of(timeout_s: float, *events: asyncio.Event) -> None:
+    """Wait for one of some events, for some time at most."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

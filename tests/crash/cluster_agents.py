@@ -15,6 +15,7 @@ from callboard.runtime.tools.tool import tool
 
 CALLS = int(os.environ.get("CLUSTER_CALLS", "3"))
 PAUSE_S = float(os.environ.get("CLUSTER_PAUSE_S", "0"))
+LAST_PAUSE_S = float(os.environ.get("CLUSTER_LAST_PAUSE_S", "0"))
 
 
 @tool(effect="write")
@@ -23,7 +24,7 @@ async def put(n: int, ctx: ToolContext) -> str:
     deed = os.open(os.environ["CLUSTER_DEEDS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(deed, f"{ctx.session_id} {n}\n".encode())  # one write, so no two processes mix their lines
     os.close(deed)
-    await asyncio.sleep(PAUSE_S)
+    await asyncio.sleep(LAST_PAUSE_S if n == CALLS else PAUSE_S)
     return "done"
 
 

@@ -18,7 +18,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.tables import Tables
 
-LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each free slot
+LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
 WHY_CHARS_MAX: Final = 500
 
@@ -115,16 +115,16 @@ class LeaseTables:
         kept = self._tables.stored_text("details", session, prompt)
         self._run(_SUBMIT, (session, host, request_id, kept))
 
-    def claim(self, worker: int) -> list[Claim]:
+    def claim(self, worker: int, at_most: int) -> list[Claim]:
         """Claim waiting sessions for a worker, in a transaction. None for one whose lease has ended."""
         states = {row[0]: _state(row) for row in self._run(_LIVE)}
         own = states.get(worker)
         if own is None or not own.free:
             return []
-        rows = self._run(_CANDIDATES, (texts(own.hosts), worker, own.free * LOOKED_AT))
+        rows = self._run(_CANDIDATES, (texts(own.hosts), worker, min(own.free, at_most) * LOOKED_AT))
         waiting = [WaitingSession(row[0], row[1], row[2], tuple(row[3])) for row in rows]
         requests = {row[0]: (row[4], row[5]) for row in rows}
-        chosen = claims(waiting, own, sum(one.free for one in states.values()))
+        chosen = claims(waiting, own, sum(one.free for one in states.values()))[:at_most]
         names = [one.session for one in chosen]
         # Counted at once: the next claim comes before the next renewal.
         self._run("UPDATE {s}.leases SET worker = %s WHERE session = ANY(%s)", (worker, texts(names)))
@@ -152,9 +152,9 @@ class LeaseTables:
             values,
         )
 
-    def finish(self, worker: int, session: str) -> None:
-        """Take a session out of those that workers share, if this worker still has it."""
-        self._run("DELETE FROM {s}.leases WHERE session = %s AND worker = %s", (session, worker))
+    def finish(self, worker: int, sessions: Sequence[str]) -> None:
+        """Take sessions out of those that workers share, if this worker still has them."""
+        self._run("DELETE FROM {s}.leases WHERE session = ANY(%s) AND worker = %s", (texts(sessions), worker))
 
     # --- looking ------------------------------------------------------------------
 

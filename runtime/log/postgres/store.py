@@ -284,14 +284,14 @@ class PostgresStore:
 
     def waiting_since(self, session_id: str) -> int:
         """Return since when a session waits, as `EventLog.waiting_since` does."""
-        return self.tables.details_of(self.tables.entry(session_id)).waits_ms
+        return self.tables.details_of(session_id).waits_ms
 
     def set_waiting(self, session_id: str, since_ms: int) -> None:
         """Note since when a session waits, as `EventLog.set_waiting` does."""
 
         def work() -> None:
             entry = self.tables.entry(session_id, lock="FOR NO KEY UPDATE")
-            noted = replace(self.tables.details_of(entry), waits_ms=since_ms)
+            noted = replace(self.tables.details_of(session_id), waits_ms=since_ms)
             kept = self.tables.stored_text("details", session_id, msgspec.json.encode(noted).decode())
             self.tables.rows("UPDATE {s}.sessions SET details = %s WHERE id = %s", (kept, entry.number))
 

@@ -33,6 +33,7 @@ SEQ_MAX: Final = (1 << 63) - 1
 _ENTRY: Final = (
     "SELECT id, epoch, head, digest, origin, base, parent, status FROM {s}.sessions WHERE session_id = %s"
 )
+_DETAILS: Final = f"SELECT details FROM {{s}}.sessions WHERE session_id = %s AND status <> '{HIDDEN}'"
 _SESSIONS: Final = (
     "SELECT id, session_id, epoch, head, created_ms, title, status, kind, failures, last_ms, host, details, "
     "parent, base FROM {s}.sessions WHERE "
@@ -171,10 +172,12 @@ class Tables:
         """Return tags and metadata of a session; none if they cannot be read."""
         return details_in(self._cipher, session_id, self._kept(stored)) if stored else Details()
 
-    def details_of(self, entry: Entry) -> Details:
-        """Return tags and metadata of a session."""
-        ((stored,),) = self.rows("SELECT details FROM {s}.sessions WHERE id = %s", (entry.number,))
-        return self.details(entry.session_id, stored)
+    def details_of(self, session_id: str) -> Details:
+        """Return tags and metadata of a session. Raises SessionNotFound."""
+        rows = self.rows(_DETAILS, (session_id,)) if is_text(session_id) else []
+        if not rows:
+            raise no_session(session_id)
+        return self.details(session_id, rows[0][0])
 
     def _kept(self, stored: str) -> bytes:
         try:
@@ -227,19 +230,24 @@ class Tables:
         """Yield rows 1 to `upto`, checked, in pages. With the last event, its place as the last one too."""
         session_id = entry.session_id
         parts = {part.session_id: part for part in self.lineage(entry)}
+        behind = None  # the row after the last page, if it was asked for
 
         def read(name: str, start: int, limit: int) -> list[Sealed]:
+            nonlocal behind
             part = parts[name]
-            bounds = (part.number, max(start, part.base + 1), SEQ_MAX, limit)
-            return self._sealed(part, self.rows(_ROWS, bounds), with_data=with_data)
+            bounds = (part.number, max(start, part.base + 1), SEQ_MAX, limit + 1)
+            rows = self.rows(_ROWS, bounds)
+            behind = rows[limit:]
+            return self._sealed(part, rows[:limit], with_data=with_data)
 
         segments = [part.segment for part in parts.values()]
         yield from hash_chain.checked_pages(segments, read, upto, known, after)
         if upto >= entry.head.seq and not entry.is_hidden:
-            later = self.rows(_ROWS, (entry.number, entry.head.seq + 1, SEQ_MAX, 1))
+            if behind is None or entry.head.seq == entry.base:
+                behind = self.rows(_ROWS, (entry.number, entry.head.seq + 1, SEQ_MAX, 1))
             # Asked again: a live owner may have appended since, and moves the head with the events.
-            if later and self.entry(session_id).head.seq < later[0][0]:
-                raise corrupt(session_id, later[0][0], "comes after the last one of its session")
+            if behind and self.entry(session_id).head.seq < behind[0][0]:
+                raise corrupt(session_id, behind[0][0], "comes after the last one of its session")
 
     def verify(self, hash_chain: HashChain, entry: Entry, known: Head | None = None) -> Head:
         """Check every digest and return the head. known: one that the log must still contain."""

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -218,21 +219,52 @@ def test_a_session_whose_end_could_not_be_told_is_claimed_again_and_ends(world: 
     async def scene() -> None:
         world.holds.set()
         await world.change(lambda one: one.submit("s", "host", "r", "do it"))
-        async with world.worker(world.host()) as (worker, _):
+        async with world.worker(world.host()) as _:
             finish = LeaseTables.finish
             calls = 0
 
-            def finish_later(self: LeaseTables, number: int, session: str) -> None:
+            def finish_later(self: LeaseTables, number: int, sessions: list[str]) -> None:
                 nonlocal calls
                 calls += 1
                 if calls == 1:
                     raise StoreFailed("the server has gone")
-                finish(self, number, session)
+                finish(self, number, sessions)
 
             world.monkeypatch.setattr(LeaseTables, "finish", finish_later)
             await world.until(is_empty)
-            assert (calls, worker.may_start()) == (2, True)
+            assert calls > 1
         assert world.deeds == {"put 1": 1}
+
+    run(scene)
+
+
+def test_a_worker_claims_no_more_than_it_can_open_at_a_time(world: World) -> None:
+    async def scene() -> None:
+        world.holds.set()
+        world.monkeypatch.setattr(module, "OPENING_MAX", 2)
+        opening, most, lets_go = 0, 0, asyncio.Event()
+        for name in "abcde":
+            await world.change(
+                partial(LeaseTables.submit, session=name, host="host", request_id=name, prompt="do it")
+            )
+        async with world.worker(world.host()) as (worker, _):
+            opens = worker._runtime.open
+
+            async def open_late(*args: Any, **options: Any) -> Any:
+                nonlocal opening, most
+                opening += 1
+                most = max(most, opening)
+                await lets_go.wait()
+                session = await opens(*args, **options)
+                opening -= 1
+                return session
+
+            worker._runtime.open = open_late  # type: ignore[method-assign, assignment]  # it waits
+            await world.until(lambda _: opening == 2)
+            await world.until(lambda tables: len(tables.waiting(9)) == 3)
+            lets_go.set()
+            await world.until(is_empty)
+            assert (most, world.deeds) == (2, {"put 1": 5})
 
     run(scene)
 

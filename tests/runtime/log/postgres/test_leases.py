@@ -23,7 +23,7 @@ def on_tables(place: OnServer, work: Callable[[LeaseTables], None]) -> None:
 
 
 def names(tables: LeaseTables, worker: int) -> list[str]:
-    return [one.session for one in tables.claim(worker)]
+    return [one.session for one in tables.claim(worker, 99)]
 
 
 def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: OnServer) -> None:
@@ -32,7 +32,7 @@ def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: On
         two = tables.register("two", ["host"], 5, 60_000)
         tables.submit("s", "host", "r", "do it")
         tables.submit("s", "host", "other", "again")  # a client that repeats itself
-        (claim,) = tables.claim(one)
+        (claim,) = tables.claim(one, 99)
         assert claim == ("s", "host", "r", "do it")
         assert tables.owner("s") == (one, "one")
         assert names(tables, two) == []
@@ -42,10 +42,10 @@ def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: On
         assert not tables.renew(one, [], is_draining=False)
         assert names(tables, one) == []  # whose lease has ended claims nothing
         assert names(tables, two) == ["s"]
-        tables.finish(one, "s")  # the late one ends nothing that is another's
+        tables.finish(one, ["s"])  # the late one ends nothing that is another's
         tables.give_back(one, "s")
         assert tables.owner("s") == (two, "two")
-        tables.finish(two, "s")
+        tables.finish(two, ["s"])
         assert [row.sessions for row in tables.workers()] == [0, 0]
 
     on_tables(place, work)
@@ -57,7 +57,8 @@ def test_a_worker_claims_what_it_has_agents_and_slots_for(place: OnServer) -> No
         for name in ("a1", "a2", "a3"):
             tables.submit(name, "a", name, "")
         tables.submit("b1", "b", "b1", "")
-        assert names(tables, one) == ["a1", "a2"]
+        assert [claim.session for claim in tables.claim(one, 1)] == ["a1"]
+        assert names(tables, one) == ["a2"]
         assert names(tables, one) == []
         tables.refuse(one, "a1", "other tools\0")
         assert tables.renew(one, ["a2"], is_draining=False)
@@ -83,14 +84,14 @@ def test_a_prompt_is_encrypted_where_the_log_is() -> None:
             (kept,) = tables._run("SELECT prompt FROM {s}.leases")
             assert b"a secret".hex() not in kept[0]
             assert "a secret" not in kept[0]
-            assert [claim.prompt for claim in tables.claim(one)] == ["a secret"]
+            assert [claim.prompt for claim in tables.claim(one, 99)] == ["a secret"]
 
         on_tables(place, work)
 
 
 def test_leases_of_a_table_that_is_not_ours_are_refused(place: OnServer) -> None:
     place.is_changed = True
-    execute(f"DROP SCHEMA {place.schema} CASCADE; CREATE SCHEMA {place.schema}")
+    execute(f"DROP SCHEMA IF EXISTS {place.schema} CASCADE; CREATE SCHEMA {place.schema}")
     execute(f"CREATE TABLE {place.schema}.meta(key text, value text)")
     with pytest.raises(StoreUnreadable, match="not callboard's"):
         on_tables(place, lambda tables: None)
