@@ -29,11 +29,14 @@ class ClientGateway(LoopbackServer):
 
     def __init__(self, token: str, ask: Ask) -> None:
         super().__init__()
-        self._token, self._ask = token, ask
+        self._token, self._ask = token.encode(), ask
+
+    def _is_own(self, key: str) -> bool:
+        return hmac.compare_digest(key.encode(), self._token)
 
     async def _serve(self, request: Request, answer: Answering) -> None:
         headers = {name.lower(): value for name, value in request.headers}
-        if "origin" in headers or not hmac.compare_digest(headers.get("x-api-key", ""), self._token):
+        if "origin" in headers or not self._is_own(headers.get("x-api-key", "")):
             await _refuse(answer, "the gateway is for the client of another run")
             return
         if request.method != "POST" or urlsplit(request.path).path != "/v1/messages":

@@ -27,8 +27,10 @@ def written_of(body: Mapping[str, Any]) -> Written:
     """Return the body of a request as a whole request. Raises InvalidPrompt for any other body."""
     messages: list[Block] = []
     for said in _dicts(body, "messages"):
-        blocks = _blocks(said.get("content"))
-        role = "user" if said.get("role") == "system" else said.get("role")
+        is_client, blocks = said.get("role") == "system", _blocks(said.get("content"))
+        if is_client:
+            blocks = _without_client(blocks)
+        role = "user" if is_client else said.get("role")
         if not blocks:
             continue
         if messages and messages[-1]["role"] == role == "user":
@@ -43,7 +45,7 @@ def written_of(body: Mapping[str, Any]) -> Written:
     choice = body.get("tool_choice")
     forced = choice.get("name", "") if isinstance(choice, dict) and choice.get("type") == "tool" else ""
     settings = {key: body[key] for key in SETTINGS_PASSED if body.get(key) is not None}
-    system = _blocks(body.get("system") or "")
+    system = _without_client(_blocks(body.get("system") or ""))
     return whole_request(messages, tools, system, settings, body.get("max_tokens"), forced)
 
 
@@ -57,14 +59,14 @@ def _dicts(body: Mapping[str, Any], key: str) -> list[Block]:
 def _blocks(content: object) -> list[Block]:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
+    if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
         raise InvalidPrompt("content: the client's message has neither a text nor a list of blocks")
-    return [_unmarked(block) for block in content if not _is_about_client(block)]
+    return [_unmarked(block) for block in content if block.get("text") != ""]
 
 
-def _is_about_client(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return isinstance(text, str) and (not text or text.startswith(_ABOUT_CLIENT))
+def _without_client(blocks: list[Block]) -> list[Block]:
+    """Return blocks of the system without those that the client says of itself. A user may say the same."""
+    return [one for one in blocks if not str(one.get("text", "")).startswith(_ABOUT_CLIENT)]
 
 
 def _unmarked(value: Any) -> Any:

@@ -234,7 +234,8 @@ def test_a_refusal_is_a_403_that_is_not_to_be_tried_again() -> None:
     assert "x-should-retry: false" in found
     assert "no tokens are left" in found
     assert asked("POST /v1/messages/count_tokens").startswith("HTTP/1.1 404")
-    assert "of another run" in asked("POST /v1/messages", token="theirs")
+    for token in ("theirs", "g\xfcltig"):
+        assert "of another run" in asked("POST /v1/messages", token=token)
     assert asked("POST /v1/messages", body=b"[]").startswith("HTTP/1.1 403")
     assert asked("POST /v1/messages", body=b'{"messages": 3}').startswith("HTTP/1.1 403")
 
