@@ -27,7 +27,16 @@ DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", 
 
 def worker(url: str, folder: Path, sessions: int, calls: int, lease_s: float) -> subprocess.Popen[bytes]:
     """Start a worker that has a slot for each session."""
-    options = ["--slots", str(sessions), "--lease", str(lease_s), "--limit", "max_iterations=1000"]
+    options = [
+        "--slots",
+        str(sessions),
+        "--lease",
+        str(lease_s),
+        "--limit",
+        "max_iterations=1000",
+        "--max-losses",
+        "0",
+    ]
     with (folder / "workers.log").open("ab") as said:
         return subprocess.Popen(
             [sys.executable, "-m", "callboard", "worker", AGENT, *options, "--log", url],

@@ -7,12 +7,20 @@ Rules
     that the first of many workers does not take all.
   - The oldest comes first within a host, and hosts take turns, so that a crowd of one host does not delay
     the others.
+  - A session whose workers end while they run it may be what ends them. From the second time on it rests,
+    longer each time, and after `LOSSES_MAX` times in a row it waits for a person. So it cannot end all
+    workers, one after the other, with all that they run.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import islice, zip_longest
+from typing import Final
 
 from callboard.actors.protocol.immutable import Value
+
+LOSSES_MAX: Final = 5
+REST_MS: Final = 30_000  # after the second loss; four times as long after each further one
+REST_MS_MAX: Final = 3_600_000
 
 
 class WorkerState(Value, frozen=True):
@@ -33,13 +41,23 @@ class WorkerState(Value, frozen=True):
 class WaitingSession(Value, frozen=True):
     """An unfinished session that no worker has. since_ms: since when.
 
-    refused_by: the workers whose agents differ from the recorded ones.
+    refused_by: the workers whose agents differ from the recorded ones. losses: how many workers in a row have
+    ended while they ran it. lost_ms: the end of the last one's lease; 0 if it was given back.
     """
 
     session: str
     host: str
     since_ms: int
     refused_by: tuple[int, ...] = ()
+    losses: int = 0
+    lost_ms: int = 0
+
+    @property
+    def rests_until_ms(self) -> int:
+        """Return the time from which it may be claimed, apart from `LOSSES_MAX`."""
+        if self.losses < 2 or not self.lost_ms:
+            return 0
+        return self.lost_ms + min(REST_MS_MAX, REST_MS << 2 * min(self.losses - 2, 8))
 
 
 def part_of(waiting: int, worker: WorkerState, free_of_all: int) -> int:
@@ -49,10 +67,21 @@ def part_of(waiting: int, worker: WorkerState, free_of_all: int) -> int:
     return min(worker.free, -(-waiting * worker.free // max(free_of_all, worker.free)))
 
 
-def claims(waiting: Iterable[WaitingSession], worker: WorkerState, free_of_all: int) -> list[WaitingSession]:
-    """Return the sessions that a worker takes now, in the order in which it resumes them."""
+def claims(
+    waiting: Iterable[WaitingSession],
+    worker: WorkerState,
+    free_of_all: int,
+    now: int = 0,
+    losses_max: int = LOSSES_MAX,
+) -> list[WaitingSession]:
+    """Return the sessions that a worker takes now, in the order in which it resumes them.
+
+    now: the server's time. losses_max: 0 for a worker that takes them however many workers they have ended.
+    """
     lines: dict[str, list[WaitingSession]] = {}
     for one in waiting:
+        if losses_max and (one.losses >= losses_max or one.rests_until_ms > now):
+            continue
         if one.host in worker.hosts and worker.worker not in one.refused_by:
             lines.setdefault(one.host, []).append(one)
     count = part_of(sum(map(len, lines.values())), worker, free_of_all)
@@ -65,8 +94,19 @@ def claims(waiting: Iterable[WaitingSession], worker: WorkerState, free_of_all: 
     return list(islice(rounds, count))
 
 
-def waits_for(session: WaitingSession, workers: Sequence[WorkerState]) -> str:
-    """Return what a session waits for, as a sentence; empty if a worker takes it with its next claim."""
+def waits_for(session: WaitingSession, workers: Sequence[WorkerState], now: int = 0) -> str:
+    """Return what a session waits for, as a sentence; empty if a worker takes it with its next claim.
+
+    now: the server's time.
+    """
+    if session.losses >= LOSSES_MAX:
+        return (
+            f"a person: the last {session.losses} workers ended while they ran it. Run it alone with "
+            f"`callboard resume {session.session}`, or `callboard submit` it again"
+        )
+    if session.rests_until_ms > now:
+        seconds = -(-(session.rests_until_ms - now) // 1_000)
+        return f"{seconds} s: the last {session.losses} workers ended while they ran it"
     having = [one for one in workers if session.host in one.hosts]
     if not having:
         return f"a worker with the agent {session.host!r}"

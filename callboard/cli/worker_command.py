@@ -2,11 +2,13 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
+from functools import partial
 
 import click
 from rich.text import Text
 
-from callboard.actors.cluster.claims import waits_for
+from callboard.actors.cluster.claims import LOSSES_MAX, waits_for
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
 from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import misused
@@ -23,6 +25,7 @@ from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.models.fallback import ModelChoice
+from callboard.runtime.runtime import Runtime
 
 _LISTED = 50
 
@@ -52,9 +55,19 @@ def leases_of(log: str) -> Leases:
     show_default=True,
     help="Seconds without news from this worker after which others take its sessions.",
 )
+@click.option(
+    "--max-losses",
+    "losses_max",
+    type=click.IntRange(0, 1_000),
+    default=LOSSES_MAX,
+    show_default=True,
+    help="Leave a session alone after so many workers in a row ended while they ran it; 0: never.",
+)
 @model_option
 @setting_options
-def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, setting: Setting) -> int:
+def worker(
+    agents: tuple[str, ...], slots: int, lease_s: float, losses_max: int, model: str, setting: Setting
+) -> int:
     """Run submitted sessions of a log on a server, together with other workers.
 
     The worker claims sessions whose host is one of its agents, and resumes those of workers that died. With
@@ -71,20 +84,29 @@ def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, sett
         agent, found = choose_model(setting.equipped(load_agent(spec)), model)
         hosts.append(agent)
         own = own or found
-    event_loop.run(_work(leases, hosts, own, setting, slots, round(lease_s * 1_000)))
+    make = partial(
+        ClusterWorker,
+        leases=leases,
+        hosts=hosts,
+        slots=slots,
+        lease_ms=round(lease_s * 1_000),
+        limits=parse_limits(setting.limits),
+        losses_max=losses_max,
+    )
+    event_loop.run(_work(leases, own, setting, make))
     return 0
 
 
 async def _work(
-    leases: Leases, hosts: list[Agent], model: ModelChoice | None, setting: Setting, slots: int, lease_ms: int
+    leases: Leases, model: ModelChoice | None, setting: Setting, make: Callable[[Runtime], ClusterWorker]
 ) -> None:
-    stop, limits = asyncio.Event(), parse_limits(setting.limits)
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with leases, setting.runtime(model) as runtime:
-        one = ClusterWorker(runtime, leases, hosts, slots=slots, lease_ms=lease_ms, limits=limits)
-        talk(f"worker {one.name}: agents {', '.join(one.hosts)}; {slots} slots")
+        one = make(runtime)
+        talk(f"worker {one.name}: agents {', '.join(one.hosts)}; {one.slots} slots")
         await one.run(stop)
         talk(f"worker {one.name} has left its sessions to others")
 
@@ -99,7 +121,8 @@ async def _work(
 def submit(host: str, prompt: str, name: str, log: str) -> None:
     """Submit a prompt to the agent HOST of any worker, and print the id of its session.
 
-    The same --session again submits nothing new, so a client that got no answer may repeat it.
+    The same --session again submits nothing new, so a client that got no answer may repeat it. A session that
+    was left alone, because workers ended while they ran it, goes to workers again.
 
     \b
     Examples:
@@ -133,6 +156,7 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
         async with leases_of(log) as leases:
             workers = await leases.change(lambda one: one.workers())
             waiting = await leases.change(lambda one: one.waiting(_LISTED))
+            now = await leases.change(lambda one: one.now_ms())
         live = [one.state for one in workers if one.left_ms > 0]
         return (
             [
@@ -144,7 +168,7 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
                 )
                 for one in workers
             ],
-            [(one.session, waits_for(one, live) or "its claim", why) for one, why in waiting],
+            [(one.session, waits_for(one, live, now) or "its claim", why) for one, why in waiting],
         )
 
     workers, waiting = event_loop.run(look())

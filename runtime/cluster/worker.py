@@ -21,6 +21,7 @@ import platform
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, Lease
 from callboard.actors.protocol.errors import (
     MisuseError,
@@ -53,7 +54,8 @@ class ClusterWorker:
     """Runs submitted sessions in an open runtime, whose log is the one of the leases.
 
     hosts: the agents whose sessions it claims, by their names. slots: the sessions that it runs at a time.
-    limits: of the sessions that it opens.
+    limits: of the sessions that it opens. losses_max: the workers in a row that may end while they run a
+    session, before it is left alone; 0 for no limit.
     Raises MisuseError for hosts of the same name, none at all, or no slot.
     """
 
@@ -66,6 +68,7 @@ class ClusterWorker:
         slots: int = SLOTS,
         lease_ms: int = LEASE_MS,
         limits: Limits | None = None,
+        losses_max: int = LOSSES_MAX,
         name: str = "",
     ) -> None:
         self.hosts = {host.name: host for host in hosts}
@@ -73,8 +76,8 @@ class ClusterWorker:
             raise MisuseError("a worker needs agents of different names, and at least one slot")
         self.name = name or f"{platform.node()}:{os.getpid()}"
         self.number = 0
-        self._runtime, self._leases, self._slots = runtime, leases, slots
-        self._limits = limits
+        self._runtime, self._leases, self.slots = runtime, leases, slots
+        self._limits, self._losses_max = limits, losses_max
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -112,7 +115,7 @@ class ClusterWorker:
 
     async def _register(self) -> None:
         sent, names, lease_ms = monotonic_ms(), list(self.hosts), self._lease.lease_ms
-        self.number = await self._change(lambda one: one.register(self.name, names, self._slots, lease_ms))
+        self.number = await self._change(lambda one: one.register(self.name, names, self.slots, lease_ms))
         self._lease, self._has_lapsed = self._lease.renewed(sent), False
         if isinstance(log := self._runtime._log, PostgresLog):
             log.worker = self.number  # it resumes only sessions that it has claimed
@@ -139,14 +142,14 @@ class ClusterWorker:
         number, sent, ended = self.number, monotonic_ms(), sorted(self._ended)
         renews = self._lease.renews_in_ms(sent) == 0
         running = [name for name in self._tasks if name not in self._ended]
-        room = min(self._slots - len(running), OPENING_MAX - len(self._opening))
+        room = min(self.slots - len(running), OPENING_MAX - len(self._opening))
 
         def work(tables: LeaseTables) -> list[Claim] | None:
             if ended:
                 tables.finish(number, ended)
             if renews and not tables.renew(number, running, is_draining=False):
                 return None
-            return tables.claim(number, room) if room > 0 else []
+            return tables.claim(number, room, self._losses_max) if room > 0 else []
 
         if ended or renews or room > 0:
             claimed = await self._change(work)

@@ -62,7 +62,17 @@ class Fleet:
         command = [sys.executable, "-m", "callboard", "worker", "tests.crash.cluster_agents:host"]
         with (self.folder / "workers.log").open("ab") as said:
             return subprocess.Popen(
-                [*command, "--limit", "max_iterations=1000", "--lease", str(self.lease_s), "--log", self.url],
+                [
+                    *command,
+                    "--limit",
+                    "max_iterations=1000",
+                    "--max-losses",
+                    "0",
+                    "--lease",
+                    str(self.lease_s),
+                    "--log",
+                    self.url,
+                ],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

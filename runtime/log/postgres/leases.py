@@ -13,7 +13,7 @@ opened it by itself.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims
+from callboard.actors.cluster.claims import LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.tables import Tables
@@ -21,6 +21,7 @@ from callboard.runtime.log.postgres.tables import Tables
 LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
 WHY_CHARS_MAX: Final = 500
+SURVIVED_LEASES: Final = 10
 
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _REGISTER: Final = (
@@ -31,20 +32,30 @@ _RENEW: Final = (
     f"UPDATE {{s}}.workers SET ends_ms = {_NOW} + lease_ms, running = %s, is_draining = %s "
     f"WHERE id = %s AND ends_ms > {_NOW} RETURNING id"
 )
+_CLAIM: Final = (
+    "UPDATE {s}.leases SET losses = losses + (worker IS NOT NULL)::int, worker = %s, "
+    f"claimed_ms = {_NOW} WHERE session = ANY(%s)"
+)
+_SURVIVED: Final = (  # a session that has run for so long does not end its workers
+    f"UPDATE {{s}}.leases AS l SET losses = 0 FROM {{s}}.workers AS w WHERE w.id = %s AND l.worker = w.id "
+    f"AND l.losses > 0 AND l.claimed_ms < {_NOW} - {SURVIVED_LEASES} * w.lease_ms"
+)
 _GIVE_BACK_OTHERS: Final = "UPDATE {s}.leases SET worker = NULL WHERE worker = %s AND NOT (session = ANY(%s))"
 _LIVE: Final = f"SELECT id, hosts, slots, running, is_draining FROM {{s}}.workers WHERE ends_ms > {_NOW}"
 _IS_FREE: Final = f"(l.worker IS NULL OR w.ends_ms <= {_NOW})"
 _FREE: Final = (
-    "SELECT l.session, l.host, l.since_ms, l.refused_by, l.request_id, l.prompt FROM {s}.leases AS l "
+    "SELECT l.session, l.host, l.since_ms, l.refused_by, l.losses + (l.worker IS NOT NULL)::int, "
+    "coalesce(w.ends_ms, 0), l.request_id, l.prompt FROM {s}.leases AS l "
     f"LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE} "
 )
 _CANDIDATES: Final = (
     f"{_FREE} AND l.host = ANY(%s) AND NOT (%s = ANY(l.refused_by)) "
+    "AND (%s = 0 OR l.losses + (l.worker IS NOT NULL)::int < %s) "
     "ORDER BY l.since_ms, l.session LIMIT %s FOR UPDATE OF l SKIP LOCKED"
 )
 _SUBMIT: Final = (
     f"INSERT INTO {{s}}.leases(session, host, request_id, prompt, since_ms) VALUES (%s, %s, %s, %s, {_NOW}) "
-    "ON CONFLICT (session) DO NOTHING"
+    "ON CONFLICT (session) DO UPDATE SET losses = 0 WHERE leases.losses > 0"
 )
 _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
@@ -101,6 +112,7 @@ class LeaseTables:
         if not self._run(_RENEW, (len(running), is_draining, worker)):
             return False
         self._run(_GIVE_BACK_OTHERS, (worker, texts(running)))
+        self._run(_SURVIVED, (worker,))
         return True
 
     def leave(self, worker: int) -> None:
@@ -115,19 +127,22 @@ class LeaseTables:
         kept = self._tables.stored_text("details", session, prompt)
         self._run(_SUBMIT, (session, host, request_id, kept))
 
-    def claim(self, worker: int, at_most: int) -> list[Claim]:
+    def claim(self, worker: int, at_most: int, losses_max: int = LOSSES_MAX) -> list[Claim]:
         """Claim waiting sessions for a worker, in a transaction. None for one whose lease has ended."""
         states = {row[0]: _state(row) for row in self._run(_LIVE)}
         own = states.get(worker)
         if own is None or not own.free:
             return []
-        rows = self._run(_CANDIDATES, (texts(own.hosts), worker, min(own.free, at_most) * LOOKED_AT))
-        waiting = [WaitingSession(row[0], row[1], row[2], tuple(row[3])) for row in rows]
-        requests = {row[0]: (row[4], row[5]) for row in rows}
-        chosen = claims(waiting, own, sum(one.free for one in states.values()))[:at_most]
+        rows = self._run(
+            _CANDIDATES,
+            (texts(own.hosts), worker, losses_max, losses_max, min(own.free, at_most) * LOOKED_AT),
+        )
+        requests = {row[0]: (row[6], row[7]) for row in rows}
+        free_of_all = sum(one.free for one in states.values())
+        chosen = claims(map(_waiting, rows), own, free_of_all, self.now_ms(), losses_max)[:at_most]
         names = [one.session for one in chosen]
         # Counted at once: the next claim comes before the next renewal.
-        self._run("UPDATE {s}.leases SET worker = %s WHERE session = ANY(%s)", (worker, texts(names)))
+        self._run(_CLAIM, (worker, texts(names)))
         self._run("UPDATE {s}.workers SET running = running + %s WHERE id = %s", (len(names), worker))
         return [
             Claim(
@@ -173,7 +188,12 @@ class LeaseTables:
             _FREE.replace("l.request_id, l.prompt", "l.why") + "ORDER BY l.since_ms, l.session LIMIT %s",
             (limit,),
         )
-        return [(WaitingSession(row[0], row[1], row[2], tuple(row[3])), row[4]) for row in rows]
+        return [(_waiting(row), row[6]) for row in rows]
+
+    def now_ms(self) -> int:
+        """Return the server's time."""
+        ((now,),) = self._run(f"SELECT {_NOW}")
+        return int(now)
 
     def _prompt(self, session: str, kept: str) -> str:
         if self._cipher is None or not kept:
@@ -182,6 +202,10 @@ class LeaseTables:
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._tables.rows(statement, values)
+
+
+def _waiting(row: Sequence[Any]) -> WaitingSession:
+    return WaitingSession(row[0], row[1], row[2], tuple(row[3]), row[4], row[5])
 
 
 def _state(row: Sequence[Any]) -> WorkerState:

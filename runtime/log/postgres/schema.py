@@ -157,6 +157,8 @@ _SECOND: Final = (
     prompt text NOT NULL,
     since_ms bigint NOT NULL,
     worker bigint REFERENCES {s}.workers(id) ON DELETE SET NULL,
+    claimed_ms bigint NOT NULL DEFAULT 0,
+    losses bigint NOT NULL DEFAULT 0,
     refused_by bigint[] NOT NULL DEFAULT '{}',
     why text NOT NULL DEFAULT '') WITH (fillfactor = 70)""",
     "CREATE INDEX leases_by_worker ON {s}.leases(worker)",

@@ -62,3 +62,29 @@ def test_a_session_says_what_it_waits_for() -> None:
     assert waits_for(one, [WorkerState(1, ("a",), 1)]) == "a worker whose agent 'a' is as recorded"
     assert waits_for(one, [WorkerState(1, ("a",), 1), full]) == "a free slot"
     assert waits_for(one, [full, WorkerState(3, ("a",), 1)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("losses", "rest_s"), [(0, 0), (1, 0), (2, 30), (3, 120), (4, 480), (5, 1_920), (6, 3_600), (90, 3_600)]
+)
+def test_a_session_whose_workers_end_rests_longer_each_time(losses: int, rest_s: int) -> None:
+    one = WaitingSession("s", "a", 0, (), losses, 5_000)
+    assert one.rests_until_ms == (5_000 + 1_000 * rest_s if rest_s else 0)
+    assert WaitingSession("s", "a", 0, (), losses).rests_until_ms == 0  # it was given back
+
+
+def test_a_session_whose_workers_end_is_left_alone_in_the_end() -> None:
+    worker = WorkerState(1, ("a",), 10)
+
+    def outcome(losses: int, now: int, losses_max: int = 5) -> tuple[bool, str]:
+        one = WaitingSession("s", "a", 0, (), losses, 1_000)
+        return bool(claims([one], worker, 10, now, losses_max)), waits_for(one, [worker], now)
+
+    assert outcome(1, 1_000) == (True, "")
+    assert outcome(2, 30_001) == (False, "1 s: the last 2 workers ended while they ran it")
+    assert outcome(2, 31_000) == (True, "")
+    is_taken, why = outcome(5, 10**9)
+    assert not is_taken
+    assert why.startswith("a person: the last 5 workers ended")
+    assert outcome(4, 10**9, losses_max=4)[0] is False
+    assert outcome(5, 1_000, losses_max=0)[0] is True

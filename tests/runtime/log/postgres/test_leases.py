@@ -95,3 +95,33 @@ def test_leases_of_a_table_that_is_not_ours_are_refused(place: OnServer) -> None
     execute(f"CREATE TABLE {place.schema}.meta(key text, value text)")
     with pytest.raises(StoreUnreadable, match="not callboard's"):
         on_tables(place, lambda tables: None)
+
+
+def test_a_session_that_ends_its_workers_rests_until_it_is_submitted_again_or_survives(
+    place: OnServer,
+) -> None:
+    def work(tables: LeaseTables) -> None:
+        def lost(worker: int) -> None:
+            tables._run("UPDATE {s}.workers SET ends_ms = 1 WHERE id = %s", (worker,))
+
+        def losses() -> int:
+            ((found, _),) = tables.waiting(9)
+            return found.losses
+
+        tables.submit("s", "a", "r", "")
+        for count in range(1, 6):
+            worker = tables.register(f"w{count}", ["a"], 1, 60_000)
+            assert names(tables, worker) == ["s"]  # its rest is over, since the lease ended long ago
+            lost(worker)
+            assert losses() == count
+        last = tables.register("last", ["a"], 1, 60_000)
+        assert names(tables, last) == []
+        tables.submit("s", "a", "other", "")
+        assert losses() == 1  # that of the worker that has it still
+        assert names(tables, last) == ["s"]
+        for claimed_ms, left in ((2**50, 1), (0, 0)):
+            tables._run("UPDATE {s}.leases SET claimed_ms = %s", (claimed_ms,))
+            assert tables.renew(last, ["s"], is_draining=False)
+            assert tables._run("SELECT losses FROM {s}.leases") == [(left,)]
+
+    on_tables(place, work)
