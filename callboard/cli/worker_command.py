@@ -1,4 +1,4 @@
-"""`callboard worker`, `submit` and `cluster`: processes that share the sessions of a log on a server."""
+"""`callboard worker` and `submit`: processes that share the sessions of a log on a server."""
 
 import asyncio
 import signal
@@ -6,16 +6,14 @@ import signal
 import click
 from rich.text import Text
 
-from callboard.actors.cluster.claims import waits_for
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
 from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import json_option, log_option, model_option
-from callboard.cli.output import emit_json, emit_lines, table, talk
+from callboard.cli.options import log_option, model_option
+from callboard.cli.output import emit_lines, talk
 from callboard.cli.recordings import log_keys
-from callboard.cli.terminal_escape import safe_line
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import new_request_id, new_session_id
@@ -23,8 +21,6 @@ from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.models.fallback import ModelChoice
-
-_LISTED = 50
 
 
 def leases_of(log: str) -> Leases:
@@ -114,56 +110,3 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
 
     event_loop.run(work())
     emit_lines([Text(session)])
-
-
-@click.command("cluster")
-@click.argument("subject", type=click.Choice(["status"]))
-@log_option
-@json_option
-def cluster(subject: str, log: str, as_json: bool) -> None:
-    """List workers with their leases, and waiting sessions with what they wait for.
-
-    \b
-    Examples:
-      callboard cluster status --log postgresql://app@db/agents
-      callboard cluster status --json | jq '.waiting[] | .for'
-    """
-
-    async def look() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-        async with leases_of(log) as leases:
-            workers = await leases.change(lambda one: one.workers())
-            waiting = await leases.change(lambda one: one.waiting(_LISTED))
-        live = [one.state for one in workers if one.left_ms > 0]
-        return (
-            [
-                (
-                    one.name,
-                    " ".join(one.state.hosts),
-                    f"{one.sessions}/{one.state.slots}",
-                    f"{one.left_ms / 1_000:.1f} s" if one.left_ms > 0 else "ended",
-                )
-                for one in workers
-            ],
-            [(one.session, waits_for(one, live) or "its claim", why) for one, why in waiting],
-        )
-
-    workers, waiting = event_loop.run(look())
-    if as_json:
-        keys = ("worker", "agents", "sessions", "lease")
-        emit_json(
-            {
-                "workers": [dict(zip(keys, row, strict=True)) for row in workers],
-                "waiting": [dict(zip(("session", "for", "refusal"), row, strict=True)) for row in waiting],
-            }
-        )
-        return
-    if not workers:
-        talk("no worker is registered; start one with `callboard worker`")
-    else:
-        emit_lines(table([_safe(row) for row in workers], ("worker", "agents", "sessions", "lease")))
-    if waiting:
-        emit_lines(table([_safe(row) for row in waiting], ("session", "waits for", "refusal")))
-
-
-def _safe(row: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(safe_line(one, 80) for one in row)
