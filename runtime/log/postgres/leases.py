@@ -171,6 +171,11 @@ class LeaseTables:
         rows = self._run(_OWNER, (session,))
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
+    def epoch(self, session: str) -> int:
+        """Return the epoch of a session, 0 without one. An answer under a lower epoch is out of date."""
+        rows = self._run("SELECT epoch FROM {s}.sessions WHERE session_id = %s", (session,))
+        return int(rows[0][0]) if rows else 0
+
     def workers(self) -> list[WorkerRow]:
         """Return all workers, with those whose lease has ended."""
         return [WorkerRow(_state((row[0], *row[2:6])), row[1], row[6], row[7]) for row in self._run(_STATUS)]
