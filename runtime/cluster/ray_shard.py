@@ -13,7 +13,6 @@ import importlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from callboard.actors.cluster.leases import Lease
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
+from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.cluster.ray_driver import driver
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.failure_text import failure_text
@@ -142,7 +142,7 @@ class Shard:
             self._ended.set()
         if self._failure and (self._is_again or self._has_registered()):
             # Ray makes it again, as after a crash. A new one that never ran keeps its reason for `ready`.
-            time.sleep(PAUSE_S)
+            threading.Event().wait(PAUSE_S)
             os._exit(1)
 
     def _has_registered(self) -> bool:
@@ -161,8 +161,8 @@ class Shard:
 
     def ready(self) -> str:
         """Wait until the worker has registered. Return the reason if it cannot; empty if it has."""
-        until = time.monotonic() + START_S
-        while time.monotonic() < until:
+        until = monotonic_ms() + round(START_S * 1_000)
+        while monotonic_ms() < until:
             if self._has_registered():
                 return ""
             if self._ended.wait(0.02):

@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from callboard.actors.protocol.errors import (
     CallboardError,
@@ -25,7 +25,6 @@ from callboard.actors.protocol.errors import (
     ToolError,
     ToolInterrupted,
 )
-from callboard.actors.protocol.immutable import Value
 from callboard.runtime.cluster.ray_driver import connected
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.signature import Function, context_parameter, undecorated
@@ -34,7 +33,7 @@ from callboard.runtime.tools.tool import Tool, ToolPlace
 GRACE_S: Final = 2.0  # for a cancelled task, before its process is killed: less than a tool's own grace
 
 
-class RayCall(Value, frozen=True):
+class RayCall(NamedTuple):
     """The identity of the call that a task runs. idempotency_key: the same for each run of the call."""
 
     session_id: str
