@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 
 import click
 from rich.text import Text
@@ -11,6 +12,7 @@ from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
+from callboard.cli.metrics_server import address_of, serving
 from callboard.cli.options import log_option, model_option
 from callboard.cli.output import emit_lines, talk
 from callboard.cli.recordings import log_keys
@@ -48,9 +50,17 @@ def leases_of(log: str) -> Leases:
     show_default=True,
     help="Seconds without news from this worker after which others take its sessions.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    default="",
+    help="Serve the worker's metrics for Prometheus at this address, /metrics.",
+)
 @model_option
 @setting_options
-def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, setting: Setting) -> int:
+def worker(
+    agents: tuple[str, ...], slots: int, lease_s: float, metrics: str, model: str, setting: Setting
+) -> int:
     """Run submitted sessions of a log on a server, together with other workers.
 
     The worker claims sessions whose host is one of its agents, and resumes those of workers that died. With
@@ -60,25 +70,34 @@ def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, sett
     \b
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
-      callboard worker survey:host survey:critic --slots 500
+      callboard worker survey:host survey:critic --slots 500 --metrics 9464
     """
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
+    page = address_of(metrics) if metrics else None
     for spec in agents:
         agent, found = choose_model(setting.equipped(load_agent(spec)), model)
         hosts.append(agent)
         own = own or found
-    event_loop.run(_work(leases, hosts, own, setting, slots, round(lease_s * 1_000)))
+    event_loop.run(_work(leases, hosts, own, setting, slots, round(lease_s * 1_000), page))
     return 0
 
 
 async def _work(
-    leases: Leases, hosts: list[Agent], model: ModelChoice | None, setting: Setting, slots: int, lease_ms: int
+    leases: Leases,
+    hosts: list[Agent],
+    model: ModelChoice | None,
+    setting: Setting,
+    slots: int,
+    lease_ms: int,
+    page: tuple[str, int] | None,
 ) -> None:
     stop, limits = asyncio.Event(), parse_limits(setting.limits)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with leases, setting.runtime(model) as runtime:
+    async with leases, setting.runtime(model, metrics=page is not None) as runtime, AsyncExitStack() as stack:
+        if page is not None:
+            talk(f"metrics: {await stack.enter_async_context(serving(runtime.metrics, *page))}")
         one = ClusterWorker(runtime, leases, hosts, slots=slots, lease_ms=lease_ms, limits=limits)
         talk(f"worker {one.name}: agents {', '.join(one.hosts)}; {slots} slots")
         await one.run(stop)

@@ -34,7 +34,7 @@ def test_image_and_manifests_start_the_same_worker() -> None:
     assert line is not None
     assert yaml.safe_load(line[1]) == COMMAND
     (worker,) = manifests()["Deployment/worker"]["spec"]["template"]["spec"]["containers"]
-    assert worker["args"] == COMMAND
+    assert worker["args"] == [*COMMAND, "--metrics", "0.0.0.0:9464"]
     assert "command" not in compose()["services"]["worker"]  # that of the image
 
 
