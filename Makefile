@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check postgres-tests crash crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
+.PHONY: demo test campaign check postgres-tests ray-tests manifests-check crash crash-workers crash-ray cluster-demo crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -47,11 +47,27 @@ postgres-tests: $(STAMP)  ## logs and memories on a private PostgreSQL server, w
 	@CI=true $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/runtime/log/postgres tests/runtime/memory \
 		tests/cli/test_on_server.py tests/crash/test_postgres.py tests/test_postgres_server.py
 
+# Not the suite's: Ray takes 240 MB, and its cluster 6 s to start.
+ray-tests: export RAY_TESTS = 1
+ray-tests: $(STAMP)  ## shards and tools on a Ray cluster on loopback: kill a process, remove a node
+	@$(PIP) --group ray
+	@CI=true $(BIN)/python -m pytest -q tests/crash/test_ray.py tests/runtime/cluster
+
+# Their schemas are 110 MB on disk, so they are not in `dev`.
+manifests-check: $(STAMP)  ## check examples/cluster against the schemas of Compose and Kubernetes
+	@$(PIP) kubernetes-validate check-jsonschema
+	@$(BIN)/kubernetes-validate --strict examples/cluster/kubernetes.yaml
+	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec examples/cluster/compose.yaml
+
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
 crash-workers: $(STAMP)  ## kill and pause workers that share sessions, and count effects that happened twice (2 minutes)
 	$(BIN)/python -m tests.crash.workers --seed $(or $(SEED),1)
+
+crash-ray: $(STAMP)  ## kill a shard on Ray and remove a node; prints how long its sessions stood still
+	@$(PIP) --group ray
+	@$(BIN)/python -m tests.crash.ray_shards
 
 cluster-demo: $(STAMP)  ## three workers, 50 sessions with write tools, one worker killed and one paused
 	$(BIN)/python -m tests.crash.workers --sessions 50 --calls 10 --kills 1 --pauses 1

@@ -51,7 +51,7 @@ _HOMES = {
     "runtime.sessions.resume_many": ("Resumption",),
     "runtime.sessions.session": ("Session",),
     "runtime.sessions.snapshots": ("AgentView", "ApprovalView", "AskView", "ReplyView"),
-    "runtime.statistics": ("CommitStats", "RuntimeStats"),
+    "runtime.statistics": ("CommitStats", "RuntimeStats", "WorkerStats"),
     "runtime.telemetry.open_telemetry": ("OpenTelemetry",),
     "runtime.tools.context": ("ToolContext",),
     "runtime.tools.output": ("Blocks",),

@@ -60,6 +60,7 @@ from callboard.runtime.sessions.snapshots import AskView as AskView
 from callboard.runtime.sessions.snapshots import ReplyView as ReplyView
 from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
+from callboard.runtime.statistics import WorkerStats as WorkerStats
 from callboard.runtime.telemetry.open_telemetry import OpenTelemetry as OpenTelemetry
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
@@ -130,6 +131,7 @@ __all__ = [
     "Transcript",
     "Usage",
     "WholeHistory",
+    "WorkerStats",
     "call",
     "calls",
     "fail",

@@ -2,7 +2,7 @@
 
 import weakref
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.sessions.settings import Settings
 from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.sessions.usage import UsageBy, UsageReport, checked_by, report_of, tags_of
-from callboard.runtime.statistics import RuntimeStats, stats_of
+from callboard.runtime.statistics import RuntimeStats, WorkerStats, stats_of
 from callboard.runtime.telemetry.observer import Observer
 
 
@@ -47,6 +47,7 @@ class Operations(Forks):
         self._catalog = SessionCatalog(log, self._live)
         self._control = ControlServer(weakref.ref(self))
         self._attended = AttendedSessions()
+        self._worker: Callable[[], WorkerStats] | None = None
 
     @property
     def log(self) -> EventLog:
@@ -244,4 +245,5 @@ class Operations(Forks):
 
     def stats(self) -> RuntimeStats:
         """Return what this runtime does right now, for a health check or a dashboard."""
-        return stats_of(self._live, self._usable(), self._log)
+        worker = self._worker
+        return stats_of(self._live, self._usable(), self._log, None if worker is None else worker())

@@ -24,6 +24,21 @@ class CommitStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields)
     max_ms: float = 0.0
 
 
+class WorkerStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields):
+    """The worker of a log on a server that runs in this process (docs/operate-cluster.md).
+
+    number: under which it is registered, a new one after each lost lease. sessions: that it has claimed, of
+    up to `slots`. lease_left_ms: until others may take its sessions over. lost_leases: since it began.
+    """
+
+    name: str
+    number: int
+    sessions: int
+    slots: int
+    lease_left_ms: int
+    lost_leases: int
+
+
 class RuntimeStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields):
     """A runtime at one moment.
 
@@ -31,7 +46,7 @@ class RuntimeStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields
     `asleep` (out of memory since `idle_s`, but held by the program).
     model_calls, tool_calls: calls without an answer. approvals: calls that wait for a person.
     undurable_events: events that wait for the disk; at 8,192 nothing new is started.
-    log_bytes: the size of the log in bytes, its WAL included.
+    log_bytes: the size of the log in bytes, its WAL included. worker: None if no worker runs here.
     """
 
     sessions: dict[Literal["running", "idle", "asleep", "failed"], int]
@@ -41,9 +56,12 @@ class RuntimeStats(PlainValues, frozen=True, kw_only=True, metaclass=NamedFields
     undurable_events: int
     commits: CommitStats
     log_bytes: int
+    worker: WorkerStats | None = None
 
 
-def stats_of(sessions: LiveSessions, writer: GroupWriter, log: EventLog) -> RuntimeStats:
+def stats_of(
+    sessions: LiveSessions, writer: GroupWriter, log: EventLog, worker: WorkerStats | None = None
+) -> RuntimeStats:
     """Return the numbers of these sessions, and of the log that this writer writes."""
     listed = list(sessions)
     calls: Counter[str] = Counter()
@@ -63,6 +81,7 @@ def stats_of(sessions: LiveSessions, writer: GroupWriter, log: EventLog) -> Runt
         undurable_events=writer.undurable,
         commits=_commits(sorted(writer.commit_times)),
         log_bytes=log.size_bytes(),
+        worker=worker,
     )
 
 

@@ -1,8 +1,9 @@
 """Tests that do not run are told at the end of a run, in a line for each reason; in CI they fail.
 
 A test may ask for more than a machine has: a browser, another Python, a package. Such a skip is a hole in
-what a green run says. Not so a search that `CAMPAIGN=1` makes longer, a test of another system, or one that
-needs the large client of `callboard[claude]`: these are told, too, but fail nowhere.
+what a green run says. Not so a search that `CAMPAIGN=1` makes longer, a test of another system, one that
+needs the large client of `callboard[claude]`, or one with a Ray cluster, which `make ray-tests` runs: these
+are told, too, but fail nowhere.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Final
 import pytest
 
 IS_CI: Final = os.environ.get("CI", "").lower() not in ("", "0", "false")
-ELSEWHERE: Final = ("CAMPAIGN=1", "this system", "callboard[claude]")
+ELSEWHERE: Final = ("CAMPAIGN=1", "this system", "callboard[claude]", "make ray-tests")
 """Words in the reason of a skip that no installation would change, or none of CI's size."""
 
 _Report = pytest.TestReport | pytest.CollectReport

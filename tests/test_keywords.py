@@ -76,6 +76,7 @@ _BARE = {
     "callboard.call": "as Call",
     "callboard.brains.HostAnswer": "a dict, which only `as_function` makes",
     "callboard.brains.SessionChatModel": "its fields are those of every chat model of LangChain",
+    "callboard.cluster.ray.ray_call": "it has no parameter",
     "callboard.replay.ToolCollector": "it has no parameter",
     "callboard.replay.Tree": "it has no parameter",
     "callboard.testing.SessionMachine": "Hypothesis makes it",

@@ -14,6 +14,7 @@ from callboard.lazy_names import Homes
 
 THEMES: Final = (
     "brains",
+    "cluster.ray",
     "errors",
     "files",
     "frontends",

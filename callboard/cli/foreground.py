@@ -61,12 +61,18 @@ class Setting(NamedTuple):
         found = [server for file in self.servers for server in _servers_of(Path(file))]
         return agent.with_sources(found) if found else agent
 
-    def runtime(self, model: ModelChoice | None) -> Runtime:
-        """Make the runtime. model: for agents without one."""
+    def runtime(self, model: ModelChoice | None, *, metrics: bool = False) -> Runtime:
+        """Make the runtime. model: for agents without one. metrics: True counts for `Runtime.metrics`."""
         refs = [SecretRef(name) for name in self.secrets]
         log = keyed_log(self.log)
         return Runtime(
-            log, model=model, approve=self.approver, secrets=refs, files=self.files, budgets=self.budgets
+            log,
+            model=model,
+            approve=self.approver,
+            secrets=refs,
+            files=self.files,
+            budgets=self.budgets,
+            metrics=metrics,
         )
 
 

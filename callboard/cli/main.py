@@ -29,7 +29,7 @@ _SECTIONS: Final = {
             "worker_command:worker",
             "Run submitted sessions of a log on a server, with other workers.",
         ),
-        "cluster": ("worker_command:cluster", "List workers with their leases, and waiting sessions."),
+        "cluster": ("cluster_command:cluster", "List workers with their leases, and waiting sessions."),
         "submit": ("worker_command:submit", "Submit a prompt to the agent of any worker."),
         "mcp": ("mcp_command:mcp", "Serve an agent, or the recordings of a log, to an MCP client."),
         "tell": (

@@ -1,23 +1,24 @@
-"""`callboard worker`, `submit` and `cluster`: processes that share the sessions of a log on a server."""
+"""`callboard worker` and `submit`: processes that share the sessions of a log on a server."""
 
 import asyncio
 import signal
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 
 import click
 from rich.text import Text
 
-from callboard.actors.cluster.claims import LOSSES_MAX, waits_for
+from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
 from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import json_option, log_option, model_option
-from callboard.cli.output import emit_json, emit_lines, table, talk
+from callboard.cli.metrics_server import address_of, serving
+from callboard.cli.options import log_option, model_option
+from callboard.cli.output import emit_lines, talk
 from callboard.cli.recordings import log_keys
-from callboard.cli.terminal_escape import safe_line
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import new_request_id, new_session_id
@@ -26,8 +27,6 @@ from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
-
-_LISTED = 50
 
 
 def leases_of(log: str) -> Leases:
@@ -63,10 +62,22 @@ def leases_of(log: str) -> Leases:
     show_default=True,
     help="Leave a session alone after so many workers in a row ended while they ran it; 0: never.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    default="",
+    help="Serve the worker's metrics for Prometheus at this address, /metrics.",
+)
 @model_option
 @setting_options
 def worker(
-    agents: tuple[str, ...], slots: int, lease_s: float, losses_max: int, model: str, setting: Setting
+    agents: tuple[str, ...],
+    slots: int,
+    lease_s: float,
+    losses_max: int,
+    metrics: str,
+    model: str,
+    setting: Setting,
 ) -> int:
     """Run submitted sessions of a log on a server, together with other workers.
 
@@ -77,9 +88,10 @@ def worker(
     \b
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
-      callboard worker survey:host survey:critic --slots 500
+      callboard worker survey:host survey:critic --slots 500 --metrics 9464
     """
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
+    page = address_of(metrics) if metrics else None
     for spec in agents:
         agent, found = choose_model(setting.equipped(load_agent(spec)), model)
         hosts.append(agent)
@@ -93,18 +105,24 @@ def worker(
         limits=parse_limits(setting.limits),
         losses_max=losses_max,
     )
-    event_loop.run(_work(leases, own, setting, make))
+    event_loop.run(_work(leases, own, setting, make, page))
     return 0
 
 
 async def _work(
-    leases: Leases, model: ModelChoice | None, setting: Setting, make: Callable[[Runtime], ClusterWorker]
+    leases: Leases,
+    model: ModelChoice | None,
+    setting: Setting,
+    make: Callable[[Runtime], ClusterWorker],
+    page: tuple[str, int] | None,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with leases, setting.runtime(model) as runtime:
+    async with leases, setting.runtime(model, metrics=page is not None) as runtime, AsyncExitStack() as stack:
+        if page is not None:
+            talk(f"metrics: {await stack.enter_async_context(serving(runtime.metrics, *page))}")
         one = make(runtime)
         talk(f"worker {one.name}: agents {', '.join(one.hosts)}; {one.slots} slots")
         await one.run(stop)
@@ -137,57 +155,3 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
 
     event_loop.run(work())
     emit_lines([Text(session)])
-
-
-@click.command("cluster")
-@click.argument("subject", type=click.Choice(["status"]))
-@log_option
-@json_option
-def cluster(subject: str, log: str, as_json: bool) -> None:
-    """List workers with their leases, and waiting sessions with what they wait for.
-
-    \b
-    Examples:
-      callboard cluster status --log postgresql://app@db/agents
-      callboard cluster status --json | jq '.waiting[] | .for'
-    """
-
-    async def look() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-        async with leases_of(log) as leases:
-            workers = await leases.change(lambda one: one.workers())
-            waiting = await leases.change(lambda one: one.waiting(_LISTED))
-            now = await leases.change(lambda one: one.now_ms())
-        live = [one.state for one in workers if one.left_ms > 0]
-        return (
-            [
-                (
-                    one.name,
-                    " ".join(one.state.hosts),
-                    f"{one.sessions}/{one.state.slots}",
-                    f"{one.left_ms / 1_000:.1f} s" if one.left_ms > 0 else "ended",
-                )
-                for one in workers
-            ],
-            [(one.session, waits_for(one, live, now) or "its claim", why) for one, why in waiting],
-        )
-
-    workers, waiting = event_loop.run(look())
-    if as_json:
-        keys = ("worker", "agents", "sessions", "lease")
-        emit_json(
-            {
-                "workers": [dict(zip(keys, row, strict=True)) for row in workers],
-                "waiting": [dict(zip(("session", "for", "refusal"), row, strict=True)) for row in waiting],
-            }
-        )
-        return
-    if not workers:
-        talk("no worker is registered; start one with `callboard worker`")
-    else:
-        emit_lines(table([_safe(row) for row in workers], ("worker", "agents", "sessions", "lease")))
-    if waiting:
-        emit_lines(table([_safe(row) for row in waiting], ("session", "waits for", "refusal")))
-
-
-def _safe(row: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(safe_line(one, 80) for one in row)

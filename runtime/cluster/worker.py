@@ -43,6 +43,7 @@ from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S
+from callboard.runtime.statistics import WorkerStats
 
 SLOTS: Final = 100
 POLL_MS: Final = 500  # between two claims of a worker that has free slots
@@ -80,6 +81,7 @@ class ClusterWorker:
         self._limits, self._losses_max = limits, losses_max
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
+        self._lost_leases = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: set[str] = set()
         self._ended: set[str] = set()  # which the server has not been told yet
@@ -91,6 +93,19 @@ class ClusterWorker:
             self._has_lapsed = True
         return not self._has_lapsed
 
+    def stats(self) -> WorkerStats:
+        """Return the figures of this worker."""
+        passed_ms = monotonic_ms() - self._lease.sent_ms
+        left_ms = 0 if self._has_lapsed else max(0, self._lease.lease_ms - passed_ms)
+        return WorkerStats(
+            name=self.name,
+            number=self.number,
+            sessions=len(self._tasks),
+            slots=self.slots,
+            lease_left_ms=left_ms,
+            lost_leases=self._lost_leases,
+        )
+
     async def run(self, stop: asyncio.Event) -> None:
         """Claim and run sessions until `stop` is set; then give them back at once.
 
@@ -98,6 +113,7 @@ class ClusterWorker:
         and for a log that cannot be used any more.
         """
         self._runtime._usable().may_start = self.may_start
+        self._runtime._worker = self.stats
         while not stop.is_set():
             try:
                 await self._register()
@@ -133,6 +149,7 @@ class ClusterWorker:
                 await _first_of(pause_ms / 1_000, stop, self._is_due)
                 continue
             self._has_lapsed = True
+            self._lost_leases += 1
             logger.warning("worker %s could not renew its lease in time; it leaves its sessions", self.name)
             return
 

@@ -80,7 +80,7 @@ class Board:
         self.secrets: Secrets = NO_SECRETS
         self.deps = SessionDeps(None)
         self.inputs = SecretInputs()
-        self._epoch = epoch
+        self.epoch = epoch
         self._writer = writer
         self.stage: Callable[..., None] = partial(writer.stage, session_id, epoch)
         self._run_queue = run_queue_of(asyncio.get_running_loop())
@@ -385,7 +385,7 @@ class Board:
             self.flush()
         finally:
             self._stop_actors()
-            self._writer.forget(self.session_id, self._epoch)
+            self._writer.forget(self.session_id, self.epoch)
 
     def _stop_actors(self) -> None:
         for actor in self.actors.values():

@@ -291,3 +291,8 @@ def gauges_of(stats: RuntimeStats) -> Iterator[Measured]:
         yield Measured(metrics.OPEN_CALLS, (port,), number)
     yield Measured(metrics.UNDURABLE, (), stats.undurable_events)
     yield Measured(metrics.LOG_SIZE, (), stats.log_bytes)
+    if (worker := stats.worker) is not None:
+        yield Measured(metrics.WORKER_SESSIONS, (), worker.sessions)
+        yield Measured(metrics.WORKER_SLOTS, (), worker.slots)
+        yield Measured(metrics.WORKER_LEASE, (), worker.lease_left_ms / 1_000)
+        yield Measured(metrics.LOST_LEASES, (), worker.lost_leases)

@@ -8,8 +8,8 @@ from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import CONTENT_CHARS_MAX, attributes_of, span_name
 from callboard.runtime.log.telemetry.formats import bounded_labels
 from callboard.runtime.log.telemetry.metrics import (
-    DROPPED,
     INSTRUMENTS,
+    READ_NOW,
     Instrument,
     Labels,
     Measured,
@@ -202,7 +202,7 @@ def _instruments(
     for one in INSTRUMENTS:
         if one.kind == "gauge":
             watch(one, meter.create_observable_gauge)
-        elif one is DROPPED:  # counted where it happens, also while the thread that adds is blocked
+        elif one in READ_NOW:  # counted where it happens, also while the thread that adds is blocked
             watch(one, meter.create_observable_counter)
         elif one.kind == "counter":
             found[one] = meter.create_counter(one.name, one.unit, one.about).add

@@ -292,6 +292,8 @@ def driven(
                 if patience.is_needless:
                     patience.stop()
                     patience = None
+            except Exception as error:  # of a future that the coroutine awaits, which may catch it
+                waiting = coroutine.throw(error)
             else:
                 waiting = coroutine.send(None)
     except StopIteration as end:

@@ -14,7 +14,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Generic, ParamSpec, TypeVar, get_args, overload
+from typing import Generic, ParamSpec, Protocol, TypeVar, get_args, overload
 
 import msgspec
 
@@ -48,6 +48,17 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 
+class ToolPlace(Protocol):
+    """A place outside this process where the functions of tools run."""
+
+    def placed(self, function: Function, tool: str) -> Function:
+        """Return an async function that runs this one there; its first argument is the context of the call.
+
+        Raises InvalidAgent for a function that cannot run there.
+        """
+        ...
+
+
 class Tool:
     """A tool with a ready JSON schema; `@tool` makes one with a schema from a signature.
 
@@ -69,6 +80,8 @@ class Tool:
     cache: True, or seconds, lets results of a `read` tool be given again in the same session.
         cache_over_writes: True keeps them although tools with an effect have run since.
     keep: True leaves its results in a conversation whose older ones are cleared (docs/compaction.md).
+    on: the place where the function runs, such as `ray_options(num_cpus=4)` (docs/ray.md); None for this
+        process.
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -94,16 +107,12 @@ class Tool:
         cache: bool | float = False,
         cache_over_writes: bool = False,
         keep: bool = False,
+        on: ToolPlace | None = None,
     ) -> None:
         _check_name(name)
         _check_function(name, function)
-        for key, word, words in (("effect", effect, Effect), ("approval", approval, Approval)):
-            if word not in get_args(words):
-                *most, last = get_args(words)
-                raise InvalidAgent(f"tool {name}: {key} is {', '.join(most)} or {last}, not {word!r}")
-        for key, seconds in (("timeout_s", timeout_s), ("approval_timeout_s", approval_timeout_s)):
-            if not 0 < (1.0 if seconds is None else seconds) < math.inf:
-                raise InvalidAgent(f"tool {name}: {key} is a positive number of seconds, not {seconds!r}")
+        _check_words(name, effect, approval)
+        _check_times(name, timeout_s, approval_timeout_s)
         if not isinstance(description, str):
             raise InvalidAgent(f"tool {name}: description is text, not {description!r:.100}")
         schema = _object_of(name, "input_schema", input_schema)
@@ -114,12 +123,16 @@ class Tool:
         self.timeout_s = timeout_s
         self.function = function
         self.output = _rules(name, output)
-        self._unified = None if self.output is None else unified(function)
-        self.is_async = is_async(function)
+        self._is_placed = on is not None
+        called = function if on is None else on.placed(function, name)
+        self._wrapped: Function | None = called if self._is_placed else None
+        if self.output is not None:
+            self._wrapped = unified(called)
+        self.is_async = is_async(called)
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
-        self.takes_context = bool(self._signature.context) or self.output is not None
+        self.takes_context = bool(self._signature.context) or self.output is not None or self._is_placed
         needs, states = _names(name, "capabilities", capabilities), _names(name, "labels", labels)
         own = (_extra(name, extra), approval, millis(approval_timeout_s), origin, needs, states, version)
         cached = _cache(name, effect, cache, over_writes=cache_over_writes)
@@ -139,7 +152,10 @@ class Tool:
 
         ctx: None only for a tool without `takes_context`.
         """
-        return self._signature.bind(self._unified or self.function, arguments, ctx)
+        called = self._wrapped or self.function
+        if self._is_placed:
+            called = functools.partial(called, ctx)
+        return self._signature.bind(called, arguments, ctx)
 
 
 class FunctionTool(Tool, Generic[P, R_co]):
@@ -174,6 +190,7 @@ def tool(
     cache: bool | float = False,
     cache_over_writes: bool = False,
     keep: bool = False,
+    on: ToolPlace | None = None,
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -196,6 +213,7 @@ def tool(
     cache: bool | float = False,
     cache_over_writes: bool = False,
     keep: bool = False,
+    on: ToolPlace | None = None,
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -206,8 +224,8 @@ def tool(
 
     name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
     `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
-    approval, approval_timeout_s, capabilities, labels, version, output, cache, cache_over_writes, keep: see
-    `Tool`.
+    approval, approval_timeout_s, capabilities, labels, version, output, cache, cache_over_writes, keep, on:
+    see `Tool`.
     A call of the tool in your own code returns the value of the function, with any `output`.
     untrusted: True labels each result as `untrusted`. Raises InvalidAgent with the correction.
 
@@ -239,6 +257,7 @@ def tool(
             cache=cache,
             cache_over_writes=cache_over_writes,
             keep=keep,
+            on=on,
         )
         functools.update_wrapper(made, function, updated=())
         return made
@@ -283,6 +302,19 @@ def _check_name(name: str) -> None:
         raise InvalidAgent(
             f"a tool cannot be named {name!r}: the runtime has a tool of its own with that name; rename it"
         )
+
+
+def _check_words(name: str, effect: str, approval: str) -> None:
+    for key, word, words in (("effect", effect, Effect), ("approval", approval, Approval)):
+        if word not in get_args(words):
+            *most, last = get_args(words)
+            raise InvalidAgent(f"tool {name}: {key} is {', '.join(most)} or {last}, not {word!r}")
+
+
+def _check_times(name: str, timeout_s: float | None, approval_timeout_s: float | None) -> None:
+    for key, seconds in (("timeout_s", timeout_s), ("approval_timeout_s", approval_timeout_s)):
+        if not 0 < (1.0 if seconds is None else seconds) < math.inf:
+            raise InvalidAgent(f"tool {name}: {key} is a positive number of seconds, not {seconds!r}")
 
 
 def _names(tool: str, key: str, names: Collection[str]) -> tuple[str, ...]:

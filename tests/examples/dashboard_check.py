@@ -26,7 +26,19 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from callboard import Agent, Call, ModelRequest, Reply, Runtime, ScriptedModel, Usage, call, say, tool
+from callboard import (
+    Agent,
+    Call,
+    ModelRequest,
+    Reply,
+    Runtime,
+    ScriptedModel,
+    Usage,
+    WorkerStats,
+    call,
+    say,
+    tool,
+)
 from callboard.errors import ToolError
 from callboard.models import ModelFailure, Prices
 from tests.examples.served import Service
@@ -90,6 +102,10 @@ async def load(folder: Path, program: Path, service: Service) -> list[str]:
     host = Agent("host", agents=[Agent("clerk", description="Looks.", tools=[look])])
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(Runtime(str(folder / "load.db"), model=model, metrics=True))
+        figures = WorkerStats(
+            name="w", number=1, sessions=2, slots=9, lease_left_ms=5_000, lost_leases=1
+        )  # as of a worker, which needs a server
+        runtime._worker = lambda: figures
         server = await stack.enter_async_context(await serve(runtime))
         ports = [service.port, server.sockets[0].getsockname()[1]]
         output = stack.enter_context((folder / "prometheus.txt").open("wb"))

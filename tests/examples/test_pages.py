@@ -30,5 +30,5 @@ def test_a_page_shows_the_code_as_it_is(page: Path) -> None:
 def test_every_example_has_a_page() -> None:
     shown = "\n".join(page.read_text() for page in PAGES)
     places = {path.relative_to(EXAMPLES).parts[0] for path in ALL}
-    assert len(places) == len(PAGES) == 29
+    assert len(places) == len(PAGES) == 30
     assert all(f"`examples/{place}" in shown for place in places)

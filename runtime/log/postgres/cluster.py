@@ -9,6 +9,7 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.tables import Tables
 from callboard.runtime.log.postgres.thread import Worker
@@ -27,6 +28,13 @@ class Leases:
         self._link = Link(self.address)
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
+
+    @classmethod
+    def of(cls, log: PostgresLog) -> "Leases":
+        """Return the leases of a log, with its address and its keys."""
+        found = cls(log.address)
+        found._keys = (log._hash_chain, log._encryption_key)
+        return found
 
     async def __aenter__(self) -> "Leases":
         """Connect. Raises StoreError."""

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from callboard.actors.cluster.claims import LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
+from callboard.runtime.log.postgres.health import Health, health_of
 from callboard.runtime.log.postgres.tables import Tables
 
 LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
@@ -61,6 +62,10 @@ _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
     f"WHERE l.session = %s AND w.ends_ms > {_NOW}"
 )
+_BACKLOG: Final = (
+    f"SELECT count(*), coalesce(max({_NOW} - greatest(l.since_ms, w.ends_ms)), 0) FROM {{s}}.leases AS l "
+    f"LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE}"
+)
 _FORGET: Final = (
     f"DELETE FROM {{s}}.workers AS w WHERE ends_ms < {_NOW} - {FORGET_MS} "
     "AND NOT EXISTS (SELECT 1 FROM {s}.leases AS l WHERE l.worker = w.id)"
@@ -87,6 +92,16 @@ class WorkerRow(NamedTuple):
     name: str
     left_ms: int
     sessions: int
+
+
+class Backlog(NamedTuple):
+    """The sessions that no live worker has. oldest_ms: the longest wait, 0 if none waits.
+
+    A wait begins when the session is submitted, or when the lease of a lost worker ends.
+    """
+
+    sessions: int
+    oldest_ms: int
 
 
 class LeaseTables:
@@ -178,6 +193,11 @@ class LeaseTables:
         rows = self._run(_OWNER, (session,))
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
+    def epoch(self, session: str) -> int:
+        """Return the epoch of a session, 0 without one. An answer under a lower epoch is out of date."""
+        rows = self._run("SELECT epoch FROM {s}.sessions WHERE session_id = %s", (session,))
+        return int(rows[0][0]) if rows else 0
+
     def workers(self) -> list[WorkerRow]:
         """Return all workers, with those whose lease has ended."""
         return [WorkerRow(_state((row[0], *row[2:6])), row[1], row[6], row[7]) for row in self._run(_STATUS)]
@@ -194,6 +214,15 @@ class LeaseTables:
         """Return the server's time."""
         ((now,),) = self._run(f"SELECT {_NOW}")
         return int(now)
+
+    def backlog(self) -> Backlog:
+        """Return how many sessions wait for a worker, and for how long."""
+        ((sessions, oldest_ms),) = self._run(_BACKLOG)
+        return Backlog(sessions, oldest_ms)
+
+    def health(self) -> Health:
+        """Return the settings of the server on which the promises of the log depend."""
+        return health_of(self._run, self._tables.link.address)
 
     def _prompt(self, session: str, kept: str) -> str:
         if self._cipher is None or not kept:

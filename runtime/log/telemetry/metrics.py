@@ -109,6 +109,18 @@ OPEN_CALLS: Final = Instrument(
 )
 UNDURABLE: Final = Instrument("callboard.undurable.events", "gauge", "{event}", "Events not yet on disk")
 LOG_SIZE: Final = Instrument("callboard.log.size", "gauge", "By", "Size of the log with its WAL")
+WORKER_SESSIONS: Final = Instrument(
+    "callboard.worker.sessions", "gauge", "{session}", "Sessions that the worker has claimed"
+)
+WORKER_SLOTS: Final = Instrument(
+    "callboard.worker.slots", "gauge", "{session}", "Sessions that the worker runs at a time"
+)
+WORKER_LEASE: Final = Instrument(
+    "callboard.worker.lease.left", "gauge", "s", "Time until others may take the worker's sessions over"
+)
+LOST_LEASES: Final = Instrument(
+    "callboard.worker.lost.leases", "counter", "{lease}", "Leases that the worker could not renew in time"
+)
 DROPPED: Final = Instrument(
     "callboard.telemetry.dropped", "counter", "{item}", "Telemetry that was lost", ("signal",)
 )
@@ -130,9 +142,16 @@ INSTRUMENTS: Final = (
     OPEN_CALLS,
     UNDURABLE,
     LOG_SIZE,
+    WORKER_SESSIONS,
+    WORKER_SLOTS,
+    WORKER_LEASE,
+    LOST_LEASES,
     DROPPED,
 )
 """All metrics."""
+
+READ_NOW: Final = (LOST_LEASES, DROPPED)
+"""The counters whose values are read when they are asked for, as those of gauges are."""
 
 
 def measured(span: Span) -> Iterator[Measured]:

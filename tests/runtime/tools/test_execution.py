@@ -191,6 +191,29 @@ def test_a_coroutine_from_a_sync_function_is_refused_with_advice() -> None:
     assert "async def" in told
 
 
+@pytest.mark.parametrize("is_caught", [True, False])
+def test_an_error_that_an_async_tool_awaits_reaches_its_own_except(is_caught: bool) -> None:
+    done: list[str] = []
+
+    @tool
+    async def awaits() -> str:
+        loop = asyncio.get_running_loop()
+        failing = loop.create_future()
+        loop.call_soon(failing.set_exception, OSError("refused"))
+        try:
+            return str(await failing)
+        except OSError:
+            await asyncio.sleep(0)  # it goes on after it
+            if is_caught:
+                return "caught"
+            raise
+        finally:
+            done.append("cleaned up")
+
+    assert outcome_of(awaits) == (("ok", "caught") if is_caught else ("error", "OSError: refused"))
+    assert done == ["cleaned up"]
+
+
 def test_an_async_function_may_give_any_awaitable() -> None:
     class Marked:
         async def __call__(self) -> None: ...

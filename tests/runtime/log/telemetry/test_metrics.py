@@ -150,6 +150,10 @@ def test_the_instruments_are_those_that_dashboards_know() -> None:
         "callboard_open_calls": ("{call}", ("port",), ()),
         "callboard_undurable_events": ("{event}", (), ()),
         "callboard_log_size_bytes": ("By", (), ()),
+        "callboard_worker_sessions": ("{session}", (), ()),
+        "callboard_worker_slots": ("{session}", (), ()),
+        "callboard_worker_lease_left_seconds": ("s", (), ()),
+        "callboard_worker_lost_leases_total": ("{lease}", (), ()),
         "callboard_telemetry_dropped_total": ("{item}", ("signal",), ()),
     }
     assert [one.name for one in INSTRUMENTS if one.kind == "gauge"] == [
@@ -157,6 +161,9 @@ def test_the_instruments_are_those_that_dashboards_know() -> None:
         "callboard.open.calls",
         "callboard.undurable.events",
         "callboard.log.size",
+        "callboard.worker.sessions",
+        "callboard.worker.slots",
+        "callboard.worker.lease.left",
     ]
     assert all(one.about[0].isupper() for one in INSTRUMENTS)
 

@@ -1,0 +1,119 @@
+"""`callboard cluster`: the workers of a log on a server, waiting sessions, and the server's settings."""
+
+from typing import Any, Final, NamedTuple
+
+import click
+
+from callboard.actors.cluster.claims import WaitingSession, waits_for
+from callboard.cli.options import json_option, log_option
+from callboard.cli.output import emit_json, emit_lines, table, talk
+from callboard.cli.terminal_escape import safe_line
+from callboard.cli.worker_command import leases_of
+from callboard.replay.formats import counted, duration
+from callboard.runtime import event_loop
+from callboard.runtime.log.postgres.health import Health, Replica
+from callboard.runtime.log.postgres.leases import Backlog, LeaseTables, WorkerRow
+
+_LISTED: Final = 50
+_WORKERS: Final = ("worker", "agents", "sessions", "lease")
+_WAITING: Final = ("session", "for", "refusal")
+_REPLICAS: Final = ("replica", "mode", "behind_bytes", "behind_ms")
+
+
+class _Status(NamedTuple):
+    """The answers of the server at one moment. waiting: the oldest sessions, each with the last refusal."""
+
+    workers: list[WorkerRow]
+    waiting: list[tuple[WaitingSession, str]]
+    now_ms: int
+    backlog: Backlog
+    health: Health
+
+
+@click.command("cluster")
+@click.argument("subject", type=click.Choice(["status"]))
+@log_option
+@json_option
+def cluster(subject: str, log: str, as_json: bool) -> None:
+    """List workers with their leases, waiting sessions with what they wait for, and replicas with their lag.
+
+    It warns if the server may lose events that it has acknowledged: `synchronous_commit` is not on, or no
+    replica is synchronous where a failover is possible. A `write` tool may then run twice.
+
+    \b
+    Examples:
+      callboard cluster status --log postgresql://app@db/agents
+      callboard cluster status --json | jq '.waiting[] | .for'
+      callboard cluster status --json | jq -e '.warnings == []'
+    """
+    found: _Status = event_loop.run(_look(log))
+    if as_json:
+        emit_json(_plain(found))
+        return
+    if not found.workers:
+        talk("no worker is registered; start one with `callboard worker`")
+    else:
+        emit_lines(table(_safe(_worker_rows(found)), _WORKERS))
+    if found.waiting:
+        emit_lines(table(_safe(_waiting_rows(found)), ("session", "waits for", "refusal")))
+        talk(
+            f"{counted(found.backlog.sessions, 'session')} without a worker, the oldest since "
+            f"{duration(found.backlog.oldest_ms)}"
+        )
+    if found.health.replicas:
+        emit_lines(
+            table(_safe([_replica_row(one) for one in found.health.replicas]), ("replica", "mode", "lag"))
+        )
+    for warning in found.health.warnings():
+        talk(f"warning: {warning}")
+
+
+async def _look(log: str) -> _Status:
+    def read(tables: LeaseTables) -> _Status:
+        waiting = tables.waiting(_LISTED)
+        return _Status(tables.workers(), waiting, tables.now_ms(), tables.backlog(), tables.health())
+
+    async with leases_of(log) as leases:
+        return await leases.change(read)
+
+
+def _plain(found: _Status) -> dict[str, Any]:
+    """Return the status as JSON has it."""
+    return {
+        "workers": [dict(zip(_WORKERS, row, strict=True)) for row in _worker_rows(found)],
+        "waiting": [dict(zip(_WAITING, row, strict=True)) for row in _waiting_rows(found)],
+        "backlog": found.backlog._asdict(),
+        "replicas": [dict(zip(_REPLICAS, one, strict=True)) for one in found.health.replicas],
+        "warnings": found.health.warnings(),
+    }
+
+
+def _worker_rows(found: _Status) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.name,
+            " ".join(one.state.hosts),
+            f"{one.sessions}/{one.state.slots}",
+            f"{one.left_ms / 1_000:.1f} s" if one.left_ms > 0 else "ended",
+        )
+        for one in found.workers
+    ]
+
+
+def _waiting_rows(found: _Status) -> list[tuple[str, ...]]:
+    live = [one.state for one in found.workers if one.left_ms > 0]
+    return [
+        (one.session, waits_for(one, live, found.now_ms) or "its claim", why) for one, why in found.waiting
+    ]
+
+
+def _replica_row(one: Replica) -> tuple[str, ...]:
+    if one.behind_bytes is None:
+        return (one.name, one.mode or "not shown", "not shown: GRANT pg_monitor to the role")
+    # Without writes there is no delay to measure.
+    lag = "" if one.behind_ms is None else f", {duration(one.behind_ms)}"
+    return (one.name, one.mode, f"{one.behind_bytes:,} bytes{lag}")
+
+
+def _safe(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [tuple(safe_line(one, 80) for one in row) for row in rows]

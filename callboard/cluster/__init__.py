@@ -1,0 +1,1 @@
+"""Sessions on several machines, where another program places the workers: `ray`."""
