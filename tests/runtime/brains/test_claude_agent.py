@@ -173,17 +173,17 @@ def test_the_page_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_refusal_ends_the_client_by_its_kind_and_is_asked_once() -> None:
-    asked: list[int] = []
+def test_a_refusal_ends_the_client_by_its_kind_and_no_reminder_of_its_own_is_asked() -> None:
+    asked: list[list[str]] = []
 
     def answer(request: ModelRequest) -> Any:
-        asked.append(turns_in(request))
+        asked.append([block["type"] for said in request.conversation[1:] for block in said["content"]])
         return calls(call("mcp__cb__add", a=9, b=1))
 
-    limited = claude_agent(options(no_note), "expert", limits=Limits(max_iterations=5))
+    limited = claude_agent(options(no_note), "expert", limits=Limits(max_iterations=7))
     outcome = Runtime(":memory:", model=ScriptedModel(answer)).run_sync(limited, "2+3?")
     assert outcome.kind == "iteration_cap"
-    assert len(asked) <= 5
+    assert asked == [["tool_use", "tool_result"] * turn for turn in range(7)]
     wait_for_no_clients()
 
 
