@@ -1,12 +1,14 @@
 """A client of the Claude Agent SDK as a brain: its own process, granted, recorded, resumed, and no longer."""
 
 import asyncio
+import json
 import runpy
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,9 +17,9 @@ import pytest
 pytest.importorskip("claude_agent_sdk", reason="the client of callboard[claude] is not installed")
 
 import mcp
-from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
+from claude_agent_sdk import ClaudeAgentOptions, ResultError, ResultMessage, create_sdk_mcp_server, tool
 
-from callboard.actors.protocol.errors import Diverged, InvalidAgent
+from callboard.actors.protocol.errors import Diverged, InvalidAgent, ToolError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
@@ -25,11 +27,13 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import as_function, claude_agent
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
+from callboard.runtime.brains import claude_model
 from callboard.runtime.brains.claude_gateway import ClientGateway
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.runtime import Runtime
+from callboard.testing import simulate
 from tests.pages import blocks
 from tests.runtime.brains.agents import turns_in
 from tests.runtime.brains.claude_cases import brain, clients, model, noting, options, policy
@@ -185,6 +189,77 @@ def test_a_refusal_ends_the_client_by_its_kind_and_no_reminder_of_its_own_is_ask
     assert outcome.kind == "iteration_cap"
     assert asked == [["tool_use", "tool_result"] * turn for turn in range(7)]
     wait_for_no_clients()
+
+
+FORM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+
+
+@pytest.mark.slow
+def test_the_stand_in_of_a_simulation_asks_what_the_client_asks() -> None:
+    one = claude_agent(options(no_note, output_format={"type": "json_schema", "schema": FORM}), "expert")
+    steps = [
+        calls(call("mcp__cb__add", a=2, b=3), call("mcp__cb__add", a=9, b=1), call("sub", a=1)),
+        say("It is 5."),
+        call("StructuredOutput", sum="five"),
+        call("StructuredOutput", sum=5),
+    ]
+    asked: dict[str, list[Any]] = {"live": [], "simulated": []}
+
+    def answers(place: str) -> Any:
+        def answer(request: ModelRequest) -> Any:
+            asked[place].append(
+                [json.loads(bytes(part)) for part in (request.system, *request.tools, *request.messages)]
+            )
+            return steps[turns_in(request)]
+
+        return answer
+
+    live = Runtime(":memory:", model=ScriptedModel(answers("live"))).run_sync(one, "2+3?")
+    simulated = simulate(one, answers("simulated"), "2+3?", tools={"add": added}).outcome
+    assert (live.kind, live.text) == (simulated.kind, simulated.text) == ("reported", '{"sum":5}')
+    told = [requests[-1].pop()["content"][0].pop("content") for requests in asked.values()]
+    assert all(text.startswith("Output does not match required schema: /sum: ") for text in told)
+    assert [one[:-1] for one in asked["live"]] == [one[:-1] for one in asked["simulated"]]
+    assert asked["live"][:-1] == asked["simulated"][:-1]
+
+
+def added(a: int, b: int) -> str:
+    if a == 9:
+        raise ToolError("no nines")
+    return str(a + b)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "kind"),
+    [
+        ("error_max_turns", "iteration_cap"),
+        ("error_max_structured_output_retries", "no_report"),
+        ("error_during_execution", "failed"),
+    ],
+)
+def test_an_end_that_the_client_tells_has_its_kind_although_the_sdk_raises(
+    subtype: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def query(**given: Any) -> AsyncIterator[Any]:
+        yield ResultMessage(subtype, 0, 0, is_error=True, num_turns=1, session_id="c")
+        raise ResultError("Claude Code returned an error result", {"subtype": subtype})
+
+    monkeypatch.setattr(claude_model, "query", query)
+    outcome = Runtime(":memory:", model=ScriptedModel([])).run_sync(brain(no_note), "2+3?")
+    assert (outcome.kind, outcome.detail) == (kind, f"the Claude client ended as {subtype}: {subtype}")
+
+
+def test_the_stand_in_ends_as_the_client_does() -> None:
+    def report(request: ModelRequest) -> Any:
+        return call("StructuredOutput", sum=f"no {turns_in(request)}")
+
+    form = {"type": "json_schema", "schema": FORM}
+    never = simulate(claude_agent(options(no_note, output_format=form), "expert"), report, "2+3?").outcome
+    assert (never.kind, never.usage.calls) == ("no_report", 5)
+    few = claude_agent(options(no_note, max_turns=2, disallowed_tools=["mcp__cb__save"]), "expert")
+    again = simulate(few, lambda request: call("mcp__cb__save", key=str(request.turn)), "2+3?")
+    assert (again.outcome.kind, again.outcome.usage.calls) == ("iteration_cap", 2)
+    assert not [event for event in again.events if isinstance(event.body, CallTool)]
 
 
 @pytest.mark.slow
