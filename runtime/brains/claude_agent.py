@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from claude_agent_sdk import ClaudeAgentOptions
@@ -11,6 +11,7 @@ from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.runtime.brains.claude_client import ClientHome
 from callboard.runtime.brains.claude_model import ClientModel
+from callboard.runtime.brains.claude_stand_in import StandIn
 from callboard.runtime.brains.claude_tools import Call, Served, served_tools, servers_of, tools_of
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -40,12 +41,16 @@ class ClaudeBrain(Program[Any, Any]):
     def __init__(
         self, given: ClaudeAgentOptions, served: list[Served], name: str, max_tokens: int, **options: Any
     ) -> None:
-        super().__init__(_unreached, name, **options)
+        super().__init__(StandIn(given, served, max_tokens).run, name, **options)
         self._given, self._served, self._max_tokens = given, served, max_tokens
-        self.model = ClientModel(name, self._options, max_tokens)
+        self.model = ClientModel(name, self._options, max_tokens, self.model)
 
     def __repr__(self) -> str:
         return f"ClaudeBrain({self.name!r})"
+
+    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[Any, Any, Any]:
+        """Raise MisuseError: a client is not a function."""
+        raise MisuseError("a Claude client cannot be called as a part of another program; delegate to it")
 
     def _options(self, home: ClientHome, call: Call) -> ClaudeAgentOptions:
         """Return the options of one client."""
@@ -63,12 +68,8 @@ class ClaudeBrain(Program[Any, Any]):
 
     def _renamed(self, name: str) -> "ClaudeBrain":
         agent = super()._renamed(name)
-        agent.model = ClientModel(name, agent._options, agent._max_tokens)
+        agent.model = ClientModel(name, agent._options, agent._max_tokens, agent.model)
         return agent
-
-
-async def _unreached(ctx: ProgramContext, prompt: object) -> object:
-    raise MisuseError("a Claude client cannot be called as a part of another program; delegate to it")
 
 
 def claude_brain(

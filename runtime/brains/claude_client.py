@@ -29,6 +29,9 @@ _PASSED: Final = (
 )
 _FOREVER_MS: Final = "2147483647"
 
+_WITHOUT: Final = ("silent_turn_reminder", "elapsed_time_reminder", "total_tokens_reminder")
+"""Messages that the client adds by its clock and its counters: a restart would find them elsewhere."""
+
 _LAUNCHER: Final = """\
 import ctypes, os, signal, sys
 os.setsid()
@@ -64,6 +67,7 @@ class ClientHome:
             "CLAUDE_CODE_ENABLE_TELEMETRY": "0",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_AUTO_COMPACT": "1",
+            "CLAUDE_CODE_MODEL_CAPABILITIES": ",".join(f"-{name}" for name in _WITHOUT),
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
             # The session waits, retries and gives up, by its own limits.
             "API_TIMEOUT_MS": _FOREVER_MS,

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from claude_agent_sdk import ClaudeAgentOptions, ResultError, ResultMessage, query
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
@@ -62,10 +62,11 @@ class _Client:
         found = None
         try:
             options = self._options_of(home, self.run.call)
-            async with contextlib.aclosing(_said(self._prompt, options)) as messages:
-                async for said in messages:
-                    if isinstance(said, ResultMessage):
-                        found = said
+            with contextlib.suppress(ResultError):  # the last message has said so
+                async with contextlib.aclosing(_said(self._prompt, options)) as messages:
+                    async for said in messages:
+                        if isinstance(said, ResultMessage):
+                            found = said
             return found
         finally:
             home.kill()
@@ -141,13 +142,19 @@ class _Parked(NamedTuple):
 
 
 class ClientModel(ProgramModel):
-    """The model behind a brain of the Claude Agent SDK. agent: its name."""
+    """The model behind a brain of the Claude Agent SDK. agent: its name. stand_in: for simulations."""
 
-    def __init__(self, agent: str, options_of: OptionsOf, max_tokens: int) -> None:
+    def __init__(self, agent: str, options_of: OptionsOf, max_tokens: int, stand_in: ProgramModel) -> None:
         super().__init__(agent, _no_main)
+        self._stand_in = stand_in
         self._options_of, self._max_tokens = options_of, max_tokens
         self._clients: dict[tuple[str, str], _Parked] = {}
         self._stopping: set[asyncio.Task[None]] = set()
+
+    @property
+    def simulated(self) -> ProgramModel:
+        """Return the stand-in of the client."""
+        return self._stand_in
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:  # type: ignore[override]  # the port awaits it
         """Run the next step."""
@@ -206,7 +213,7 @@ class ClientModel(ProgramModel):
             raise ProgramCrashed("the program was asked for a step without a prompt")
         name = run_name(recorded.number, request.session_id, request.address)
         program, run = _executed_again(recorded, name)
-        prompt = _text_of(recorded.prompt)
+        prompt = text_of(recorded.prompt)
         return program, _Client(run, prompt, self._options_of, self._max_tokens), recorded
 
     def divergence_in(self, recorded: RecordedRun, run: str, before: RunsBefore) -> ProgramDiverged | None:
@@ -258,7 +265,7 @@ def _executed_again(recorded: RecordedRun, name: str) -> tuple[ProgramRun, Clien
     return program, run
 
 
-def _text_of(prompt: Json) -> str:
+def text_of(prompt: Json) -> str:
     """Return the prompt for a client. Raises ProgramCrashed for one with more than text."""
     blocks = msgspec.json.decode(prompt)
     if isinstance(blocks, list) and any(block.get("type") != "text" for block in blocks):

@@ -102,12 +102,12 @@ def servers_of(served: Iterable[Served], call: Call) -> dict[str, McpSdkServerCo
 def _proxy(one: Served, call: Call) -> SdkMcpTool[Any]:
     async def handle(arguments: dict[str, Any]) -> dict[str, Any]:
         answer = await call(one.name, arguments)
-        return {"content": _content(answer.content), "is_error": answer.is_error}
+        return {"content": content_of(answer.content), "is_error": answer.is_error}
 
     return SdkMcpTool(one.name, one.description, one.schema, handle)
 
 
-def _content(content: Json) -> list[dict[str, Any]]:
+def content_of(content: Json) -> list[dict[str, Any]]:
     """Return the content of an answer as that of an MCP tool."""
     found = msgspec.json.decode(content)
     if not isinstance(found, list):

@@ -66,6 +66,11 @@ class ProgramModel:
     def __repr__(self) -> str:
         return f"ProgramModel({self._agent!r})"
 
+    @property
+    def simulated(self) -> "ProgramModel":
+        """Return the model of the same program for a simulation, which has no processes."""
+        return self
+
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
         """Run the next step. The reply of a program that raises is a failure with code `crashed`."""
         if request.profile != self._agent:

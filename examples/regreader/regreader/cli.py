@@ -15,6 +15,7 @@ import msgspec
 
 from callboard.errors import CallboardError
 from callboard.orchestrator import OrchestratorResult
+from regreader.frameworks import FRAMEWORKS
 from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import SPECIALISTS, Reader, Settings
@@ -25,7 +26,8 @@ _EXITS = {"bad_argument": 2, "not_found": 3}
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print each result as a line of JSON.")
 _ASKING = (
     click.Option(["-r", "--reg", "regs"], multiple=True, help="Id of a regulation; without it, all."),
-    click.Option(["--agent"], type=click.Choice(SPECIALISTS), help="Ask this specialist only."),
+    click.Option(["--specialist"], type=click.Choice(SPECIALISTS), help="Ask this specialist only."),
+    click.Option(["--framework"], type=click.Choice(FRAMEWORKS), help="Ask specialists of this framework."),
     click.Option(["-o", "--orchestrate/--no-orchestrate"], help="Ask specialists instead of one agent."),
     click.Option(["--mode"], type=click.Choice(["sequential", "parallel"]), help="sequential or parallel."),
     click.Option(["--max-iterations"], type=click.IntRange(1), help="Model calls of a specialist (6)."),

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from callboard import Outcome, Runtime, Session, tool
+from callboard import Agent, Outcome, Runtime, ScriptedModel, Session, tool
 from callboard.orchestrator import (
     Aggregator,
     Orchestrator,
@@ -19,6 +19,7 @@ from callboard.orchestrator import (
     Router,
     Specialist,
 )
+from regreader.frameworks import host_of
 from regreader.index import Index
 from regreader.numbering import references_in
 from regreader.policies import drive
@@ -42,16 +43,22 @@ _WORK = {
 }  # fmt: skip
 """The tools and the work of each specialist, in the order of their priority."""
 SPECIALISTS = tuple(_WORK)
+OFFLINE_TURNS = 100  # a policy behind a model makes each of its calls in a turn of its own
 _BACK = re.compile(r"(?i)\b(?:it|its|that|this|there|they|them|those|note)\b|[它其该那这注]")
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings of a reader. agent: the only specialist; orchestrate: ask specialists, or one agent."""
+    """The settings of a reader.
+
+    specialist: the only one to ask. orchestrate: ask specialists, or one agent. framework: of the specialists
+    and of the orchestrator, "claude", "pydantic" or "langgraph"; "" for those of callboard.
+    """
 
     index: str = "regreader.db"  # the file of the index
     model: str = ""  # such as "anthropic:claude-sonnet-5"; "" for the offline policies
-    agent: str = ""
+    specialist: str = ""
     orchestrate: bool = False
+    framework: str = ""
     mode: Literal["sequential", "parallel"] = "sequential"
     max_iterations: int = 6  # model calls of each specialist
 
@@ -69,16 +76,17 @@ def registry(tools: Tools, settings: Settings) -> Registry:
     """Return the specialists, or the agent with all tools; without a model, offline policies drive them."""
     read = tool(effect="read")
     made = {name: read(on_loop(function)) for name, function in tools.by_name().items()}
-    is_alone = not (settings.orchestrate or settings.agent)
+    is_alone = not (settings.orchestrate or settings.specialist or settings.framework)
     whole = f"Answer questions on regulations. {' '.join(work for _, work in _WORK.values())}"
     several = {name: (f"list_regulations {names}", work) for name, (names, work) in _WORK.items()}
     agents = {"reader": (" ".join(made), whole)} if is_alone else several
+    turns_max = settings.max_iterations if settings.model else OFFLINE_TURNS
     return Registry(
         Specialist(
             name, f"{work.partition('. ')[0]}.", tuple(made[one] for one in names.split()),
             f"{work} {_REPORT}", capabilities=(name,), priority=-at,
-            enabled=is_alone or settings.agent in ("", name),
-            max_iterations=settings.max_iterations * (2 if is_alone else 1),
+            enabled=is_alone or settings.specialist in ("", name),
+            max_iterations=turns_max * (2 if is_alone else 1),
             policy=None if settings.model else functools.partial(drive, name),
         )
         for at, (name, (names, work)) in enumerate(agents.items())
@@ -101,25 +109,30 @@ class Reader(AsyncExitStack):
         self.tools = Tools(self.index)
         merge = Aggregator(names_refusals=settings.mode == "parallel")
         # Without a default route a place that does not exist is not searched for by its words.
-        router = Router(() if settings.orchestrate and not settings.agent else None)
-        self.host = Orchestrator(
+        is_routed = (settings.orchestrate or settings.framework) and not settings.specialist
+        self.orchestrator = Orchestrator(
             registry(self.tools, settings),
             analyzer=intent_of,
-            router=router,
+            router=Router(() if is_routed else None),
             aggregator=merge,
             mode=settings.mode,
         )
-        self._runtime = Runtime(":memory:", model=settings.model or None)
+        self._settings = settings
         self._session: Session | None = None
         self._last = ""  # the first source of the last answer in the chat
 
     async def __aenter__(self) -> Self:
-        await self.enter_async_context(self._runtime)
+        self._host: Agent = self.orchestrator
+        decisions: ScriptedModel | None = None
+        if self._settings.framework:
+            self._host, decisions = host_of(self._settings.framework, self.orchestrator, self.tools)
+        runtime = Runtime(":memory:", model=self._settings.model or decisions)
+        self._runtime = await self.enter_async_context(runtime)
         return self
 
     async def ask(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
         """Answer one question. regulations: their ids; none for all."""
-        return await self._answered(functools.partial(self._runtime.run, self.host), question, regulations)
+        return await self._answered(functools.partial(self._runtime.run, self._host), question, regulations)
 
     async def chat(self, question: str, regulations: Sequence[str] = ()) -> OrchestratorResult:
         """Answer a question that may go on from the last one, as in "And what does it refer to?".
@@ -135,7 +148,7 @@ class Reader(AsyncExitStack):
             place = place.partition(" note ")[0] if is_note else place
             question, regulations = f"{question.rstrip('?？ ')} of {place}?", regulations or [found[1]]
         if self._session is None:
-            self._session = await self._runtime.open(self.host)
+            self._session = await self._runtime.open(self._host)
         result = await self._answered(self._session.ask, question, regulations)
         self._last = result.sources[0] if result.sources else self._last
         return result
@@ -150,4 +163,4 @@ class Reader(AsyncExitStack):
         outcome = await ask(Question(question, tuple(dict.fromkeys(regulations))).prompt())
         if not outcome.is_ok:
             return OrchestratorResult(False, error=f"{outcome.kind}: {outcome.detail or outcome.text}")
-        return self.host.result(outcome)
+        return self.orchestrator.result(outcome)

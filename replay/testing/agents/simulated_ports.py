@@ -51,6 +51,7 @@ from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.ports.tool_port import with_use
+from callboard.runtime.programs.model import ProgramModel
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
@@ -128,7 +129,9 @@ def _is_model(policy: Script) -> TypeGuard[Model]:
 
 def policy_of(models: Sequence[Model]) -> PurePolicy:
     """Return the policy of a session's models, each for the requests that name it."""
-    known = {model.spec.name: model for model in models}
+    known = {
+        model.spec.name: model.simulated if isinstance(model, ProgramModel) else model for model in models
+    }
 
     def says(request: ModelRequest) -> Reply:
         model = known.get(request.model.name)

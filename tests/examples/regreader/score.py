@@ -1,7 +1,8 @@
 """Score the reader: are its tool calls exact, and are its answers right?
 
-    python -m tests.examples.regreader.score [FOLDER [--orchestrate] [--mode parallel] [--show]]
+    python -m tests.examples.regreader.score [FOLDER [FLAG...]]
 
+The flags are --orchestrate, --mode parallel, --framework NAME and --show.
 Without a folder both generators write one. FOLDER has `corpus/`, `calls.jsonl`, and perhaps
 `questions.jsonl`, as a generator writes them.
 An expected value stands at a path: `target.page`, `results.0.id`, `notes[label,text]` (these fields of each
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regreader.frameworks import FRAMEWORKS
 from regreader.importing import files_of, read_files
 from regreader.index import Index
 from regreader.reader import Reader, Settings
@@ -129,6 +131,7 @@ def main(folder: Path, *flags: str) -> None:
         settings = Settings(
             index=str(index), orchestrate="--orchestrate" in flags,
             mode="parallel" if "parallel" in flags else "sequential",
+            framework=next((name for name in FRAMEWORKS if name in flags), ""),
         )  # fmt: skip
         answers = asyncio.run(score_answers(Reader(settings), lines_of(folder / "questions.jsonl")))
         total = sum(answers.answers.values())

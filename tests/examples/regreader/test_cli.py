@@ -46,7 +46,7 @@ def test_a_folder_without_a_regulation_fails(folder: Path) -> None:
     assert (done.exit_code, "none has no regulation" in done.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("flags", [(), ("-o",), ("-o", "--mode", "parallel"), ("--agent", "table")])
+@pytest.mark.parametrize("flags", [(), ("-o",), ("-o", "--mode", "parallel"), ("--specialist", "table")])
 def test_a_question_is_answered_with_its_source(folder: Path, flags: tuple[str, ...]) -> None:
     done = run("ask", "What does note * of Table 1-1 say?", "-r", "lamps", *flags)
     assert done.exit_code == 0, done.output
@@ -108,7 +108,8 @@ def test_a_chat_answers_until_an_empty_line(folder: Path) -> None:
     [
         (("ask", "x", "-r", "moon"), "no regulation 'moon'; there are: lamps"),
         (("chat", "-r", "moon"), "no regulation 'moon'; there are: lamps"),
-        (("ask", "x", "--agent", "moon"), "'moon' is not one of 'table', 'search', 'reference'"),
+        (("ask", "x", "--specialist", "moon"), "'moon' is not one of 'table', 'search', 'reference'"),
+        (("ask", "x", "--framework", "moon"), "'moon' is not one of 'claude', 'pydantic', 'langgraph'"),
         (("ask", "x", "--mode", "both"), "'both' is not one of 'sequential', 'parallel'"),
         (("ask", "x", "--max-iterations", "0"), "0 is not in the range"),
         (("ask", "x", "--model", "moon"), "model 'moon' names no provider"),

@@ -7,7 +7,8 @@ from pydantic_ai import Agent as FrameworkAgent
 from pydantic_ai import ModelRetry, RunContext
 
 from callboard.actors.protocol.request import ModelRequest
-from callboard.runtime.models.scripted import call, calls, say
+from callboard.runtime.models.scripted import call, calls
+from tests.runtime.brains.kit import WORDS, turns_in
 
 
 class Verdict(BaseModel):
@@ -17,11 +18,11 @@ class Verdict(BaseModel):
     why: str
 
 
-def expert(ran: list[str] | None = None) -> FrameworkAgent[Any, Verdict]:
+def expert(ran: list[str] | None = None, words: str = WORDS) -> FrameworkAgent[Any, Verdict]:
     """Make an agent with tools of every kind, and a validator that is never content at first."""
     done = [] if ran is None else ran
     agent: FrameworkAgent[Any, Verdict] = FrameworkAgent(
-        output_type=Verdict, instructions="Be terse.", retries=3, name="expert", description="Knows."
+        output_type=Verdict, instructions=words, retries=3, name="expert", description="Knows."
     )
 
     @agent.tool_plain
@@ -60,13 +61,3 @@ def policy(request: ModelRequest) -> Any:
     if turn == 1:
         return call("final_result", good=True, why="a much too long reason")
     return call("final_result", good=True, why="5")
-
-
-def turns_in(request: ModelRequest) -> int:
-    """Return the replies in a request."""
-    return sum(said["role"] == "assistant" for said in request.conversation)
-
-
-def saying(*texts: str) -> Any:
-    """Return a policy that says one text after the other."""
-    return lambda request: say(texts[min(turns_in(request), len(texts) - 1)])

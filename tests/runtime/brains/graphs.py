@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -15,7 +15,7 @@ from pydantic import Field
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import SessionChatModel
 from callboard.runtime.models.scripted import call, calls, say
-from tests.runtime.brains.agents import turns_in
+from tests.runtime.brains.kit import WORDS, turns_in
 
 Graph = Any
 """A compiled graph: its own type has four parameters that say nothing here."""
@@ -50,7 +50,7 @@ class OwnChat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def expert(ran: list[str] | None = None) -> Graph:
+def expert(ran: list[str] | None = None, words: str = WORDS) -> Graph:
     """Make a graph with tools of every kind, and a synchronous check that is not content at first."""
     done: list[str] = [] if ran is None else ran
 
@@ -71,7 +71,7 @@ def expert(ran: list[str] | None = None) -> Graph:
     model = SessionChatModel().bind_tools([add, save])
 
     async def work(state: Any) -> Any:
-        return {"messages": [await model.ainvoke(state["messages"])]}
+        return {"messages": [await model.ainvoke([SystemMessage(words), *state["messages"]])]}
 
     def check(state: Any) -> Any:
         done.append("check")

@@ -1,5 +1,6 @@
 """Agents of the OpenAI Agents SDK for tests, and the model that answers them."""
 
+import dataclasses
 from typing import Any
 
 import agents
@@ -7,9 +8,8 @@ from agents import function_tool
 from pydantic import BaseModel
 
 from callboard.actors.protocol.request import ModelRequest
-from callboard.runtime.models.scripted import ScriptedModel, call, calls
-from callboard.runtime.runtime import Runtime
-from tests.runtime.brains.agents import turns_in
+from callboard.runtime.models.scripted import call, calls
+from tests.runtime.brains.kit import WORDS, turns_in
 
 
 class Verdict(BaseModel):
@@ -19,7 +19,7 @@ class Verdict(BaseModel):
     why: str
 
 
-def expert(ran: list[str] | None = None) -> agents.Agent[Any]:
+def expert(ran: list[str] | None = None, words: str = WORDS) -> agents.Agent[Any]:
     """Make an agent with tools of every kind."""
     done = [] if ran is None else ran
 
@@ -40,10 +40,16 @@ def expert(ran: list[str] | None = None) -> agents.Agent[Any]:
     return agents.Agent(
         "The expert",
         handoff_description="Knows.",
-        instructions="Be terse.",
+        instructions=words,
         tools=[add, save],
         output_type=Verdict,
     )
+
+
+def desk(ran: list[str], words: str) -> agents.Agent[Any]:
+    """Make an agent that hands off to the expert."""
+    second = dataclasses.replace(expert(ran, words), name="expert")
+    return agents.Agent("desk", instructions=words, handoffs=[second], output_type=Verdict)
 
 
 def policy(request: ModelRequest) -> Any:
@@ -51,9 +57,3 @@ def policy(request: ModelRequest) -> Any:
     if turns_in(request) == 0:
         return calls(call("add", a=2, b=3), call("save", key="k"), call("add", a=8, b=1))
     return call("final_output", good=True, why="5")
-
-
-def run(brain: Any, answers: Any = policy, prompt: Any = "2+3?", **more: Any) -> Any:
-    """Run a brain as a host, and return its outcome."""
-    runtime = Runtime(more.pop("log", ":memory:"), model=ScriptedModel(answers), deps=more.pop("deps", None))
-    return runtime.run_sync(brain, prompt, session_id="s", **more)

@@ -1,12 +1,12 @@
 """A client of the Claude Agent SDK as a brain: its own process, granted, recorded, resumed, and no longer."""
 
 import asyncio
+import gc
+import json
 import runpy
-import signal
-import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,53 +15,47 @@ import pytest
 pytest.importorskip("claude_agent_sdk", reason="the client of callboard[claude] is not installed")
 
 import mcp
-from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
+from claude_agent_sdk import ClaudeAgentOptions, ResultError, ResultMessage, create_sdk_mcp_server, tool
 
-from callboard.actors.protocol.errors import Diverged, InvalidAgent
+from callboard.actors.protocol.errors import InvalidAgent, ToolError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import as_function, claude_agent
-from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
+from callboard.runtime.brains import claude_model
 from callboard.runtime.brains.claude_gateway import ClientGateway
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.runtime import Runtime
+from callboard.testing import simulate
 from tests.pages import blocks
-from tests.runtime.brains.agents import turns_in
-from tests.runtime.brains.claude_cases import brain, clients, model, noting, options, policy
-from tests.runtime.brains.test_pydantic_agent import results
+from tests.runtime.brains.claude_cases import brain, options
+from tests.runtime.brains.kit import FRAMEWORKS, clients, results, turns_in, wait_for_no_clients
 
 ROOT = Path(__file__).parents[3]
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="/proc and prctl: not on this system"),
     # A run that is given up leaves a stream of the SDK to the garbage collection.
-    pytest.mark.filterwarnings("ignore:.*MemoryObject.*:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:.*(MemoryObject|Subprocess):pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:.*MemoryObject.*:ResourceWarning"),
 ]
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients of other tests be told from those of this one."""
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let clients of other tests be told from those of this one, and leave no stream to the next test."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    yield
+    gc.collect()
 
 
 def no_note(what: str) -> None:
     """Note nothing."""
-
-
-def wait_for_no_clients() -> None:
-    for _ in range(40):
-        if not clients():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"clients live on: {clients()}")
 
 
 @pytest.mark.slow
@@ -77,13 +71,12 @@ def test_a_client_asks_by_the_session_and_sees_nothing_of_this_process(
         if request.profile == "host":
             return say("done") if turns_in(request) else call("task", agent="expert", prompt="2+3?")
         seen.append(request)
-        environments.extend(Path(f"/proc/{one}/environ").read_bytes() for one in clients())
-        return policy(request)
+        environments.extend(Path(f"/proc/{one}/environ").read_bytes() for one in clients(tmp_path))
+        return FRAMEWORKS["claude"].policy(request)
 
     host = Agent("host", agents=[brain(no_note)])
-    runtime = Runtime(tmp_path / "log.db", model=ScriptedModel(answer))
-    outcome = runtime.run_sync(host, "Go.", session_id="s")
-    assert [one.text for one in outcome.delegations if one.profile == "expert"] == ["It is 5."]
+    outcome = Runtime(":memory:", model=ScriptedModel(answer)).run_sync(host, "Go.")
+    assert [one.text for one in outcome.delegations if one.profile == "expert"] == ["5"]
     assert [str(content) for content, _ in results(seen[1])] == [
         "[{'type': 'text', 'text': '5'}]",
         "[{'type': 'text', 'text': 'saved k'}]",
@@ -93,67 +86,7 @@ def test_a_client_asks_by_the_session_and_sees_nothing_of_this_process(
     assert [b"mcp__cb__" in bytes(one) for one in seen[0].tools] == [True, True]  # and none of its own
     assert environments
     assert not any(b"sk-mine" in one or b"PROXY" in one for one in environments)
-    with Recording.open(tmp_path / "log.db", "s") as recording:
-        assert recording.verify().is_ok
-        bodies = [event.body for event in recording.events]
-    effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
-    assert effects == {"add": "read", "save": "write"}
-    wait_for_no_clients()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["model 0", "save", "model 2"])
-def test_a_killed_run_leaves_no_client_and_goes_on_with_what_is_on_disk(tmp_path: Path, point: str) -> None:
-    log, path = tmp_path / "log.db", tmp_path / "notes.txt"
-    command = [sys.executable, "-m", "tests.runtime.brains.claude_cases", str(log), str(path), point]
-    killed = subprocess.run(command, cwd=ROOT, timeout=60)
-    assert killed.returncode == -signal.SIGKILL
-    wait_for_no_clients()
-    note = noting(path)
-
-    async def go_on() -> str:
-        async with Runtime(log, model=model(note), strict_spending=True) as runtime:
-            session = await runtime.resume("s", brain(note))
-            return (await session.outcome).text
-
-    assert asyncio.run(go_on()) == "It is 5."
-    deeds = path.read_text().splitlines()
-    assert deeds.count("save") == 1
-    assert [deeds.count(f"model {turn}") for turn in range(4)] == [
-        1 + (point == "model 0"),
-        1,
-        1 + (point == "model 2"),
-        0,
-    ]
-    with Recording.open(log, "s") as recording:
-        assert recording.verify().is_ok
-        ends = [event.body.status for event in recording.events if isinstance(event.body, ToolReturned)]
-    assert ends.count("interrupted") == (point == "save")
-    wait_for_no_clients()
-
-
-@pytest.mark.slow
-def test_a_changed_client_is_a_divergence_that_names_the_difference(tmp_path: Path) -> None:
-    log, path = tmp_path / "log.db", tmp_path / "notes.txt"
-    command = [sys.executable, "-m", "tests.runtime.brains.claude_cases", str(log), str(path), "model 1"]
-    subprocess.run(command, cwd=ROOT, timeout=60)
-    changed = claude_agent(
-        ClaudeAgentOptions(system_prompt="Be long.", mcp_servers=options(no_note).mcp_servers),
-        "expert",
-        description="Adds.",
-        effects={"add": "read"},
-    )
-
-    asked: list[str] = []
-
-    async def go_on() -> None:
-        async with Runtime(log, model=model(asked.append), strict_spending=True) as runtime:
-            await (await runtime.resume("s", changed)).outcome
-
-    with pytest.raises(Diverged, match="with another system prompt"):
-        asyncio.run(go_on())
-    assert "model 0" not in asked  # the open question is asked again, whoever put it
-    wait_for_no_clients()
+    wait_for_no_clients(tmp_path)
 
 
 @pytest.mark.slow
@@ -173,22 +106,95 @@ def test_the_page_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_refusal_ends_the_client_by_its_kind_and_is_asked_once() -> None:
-    asked: list[int] = []
+def test_a_refusal_ends_the_client_by_its_kind_and_no_reminder_of_its_own_is_asked(
+    tmp_path: Path,
+) -> None:
+    asked: list[list[str]] = []
 
     def answer(request: ModelRequest) -> Any:
-        asked.append(turns_in(request))
+        asked.append([block["type"] for said in request.conversation[1:] for block in said["content"]])
         return calls(call("mcp__cb__add", a=9, b=1))
 
-    limited = claude_agent(options(no_note), "expert", limits=Limits(max_iterations=5))
+    limited = claude_agent(options(no_note), "expert", limits=Limits(max_iterations=7))
     outcome = Runtime(":memory:", model=ScriptedModel(answer)).run_sync(limited, "2+3?")
     assert outcome.kind == "iteration_cap"
-    assert len(asked) <= 5
-    wait_for_no_clients()
+    assert asked == [["tool_use", "tool_result"] * turn for turn in range(7)]
+    wait_for_no_clients(tmp_path)
+
+
+FORM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
 
 
 @pytest.mark.slow
-def test_a_cancelled_run_leaves_no_client() -> None:
+def test_the_stand_in_of_a_simulation_asks_what_the_client_asks() -> None:
+    one = claude_agent(options(no_note, output_format={"type": "json_schema", "schema": FORM}), "expert")
+    steps = [
+        calls(call("mcp__cb__add", a=2, b=3), call("mcp__cb__add", a=9, b=1), call("sub", a=1)),
+        say("It is 5."),
+        call("StructuredOutput", sum="five"),
+        call("StructuredOutput", sum=5),
+    ]
+    asked: dict[str, list[Any]] = {"live": [], "simulated": []}
+
+    def answers(place: str) -> Any:
+        def answer(request: ModelRequest) -> Any:
+            asked[place].append(
+                [json.loads(bytes(part)) for part in (request.system, *request.tools, *request.messages)]
+            )
+            return steps[turns_in(request)]
+
+        return answer
+
+    live = Runtime(":memory:", model=ScriptedModel(answers("live"))).run_sync(one, "2+3?")
+    simulated = simulate(one, answers("simulated"), "2+3?", tools={"add": added}).outcome
+    assert (live.kind, live.text) == (simulated.kind, simulated.text) == ("reported", '{"sum":5}')
+    told = [requests[-1].pop()["content"][0].pop("content") for requests in asked.values()]
+    assert all(text.startswith("Output does not match required schema: /sum: ") for text in told)
+    assert [one[:-1] for one in asked["live"]] == [one[:-1] for one in asked["simulated"]]
+    assert asked["live"][:-1] == asked["simulated"][:-1]
+
+
+def added(a: int, b: int) -> str:
+    if a == 9:
+        raise ToolError("no nines")
+    return str(a + b)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "kind"),
+    [
+        ("error_max_turns", "iteration_cap"),
+        ("error_max_structured_output_retries", "no_report"),
+        ("error_during_execution", "failed"),
+    ],
+)
+def test_an_end_that_the_client_tells_has_its_kind_although_the_sdk_raises(
+    subtype: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def query(**given: Any) -> AsyncIterator[Any]:
+        yield ResultMessage(subtype, 0, 0, is_error=True, num_turns=1, session_id="c")
+        raise ResultError("Claude Code returned an error result", {"subtype": subtype})
+
+    monkeypatch.setattr(claude_model, "query", query)
+    outcome = Runtime(":memory:", model=ScriptedModel([])).run_sync(brain(no_note), "2+3?")
+    assert (outcome.kind, outcome.detail) == (kind, f"the Claude client ended as {subtype}: {subtype}")
+
+
+def test_the_stand_in_ends_as_the_client_does() -> None:
+    def report(request: ModelRequest) -> Any:
+        return call("StructuredOutput", sum=f"no {turns_in(request)}")
+
+    form = {"type": "json_schema", "schema": FORM}
+    never = simulate(claude_agent(options(no_note, output_format=form), "expert"), report, "2+3?").outcome
+    assert (never.kind, never.usage.calls) == ("no_report", 5)
+    few = claude_agent(options(no_note, max_turns=2, disallowed_tools=["mcp__cb__save"]), "expert")
+    again = simulate(few, lambda request: call("mcp__cb__save", key=str(request.turn)), "2+3?")
+    assert (again.outcome.kind, again.outcome.usage.calls) == ("iteration_cap", 2)
+    assert not [event for event in again.events if isinstance(event.body, CallTool)]
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_no_client(tmp_path: Path) -> None:
     async def run() -> None:
         started = asyncio.Event()
 
@@ -199,12 +205,12 @@ def test_a_cancelled_run_leaves_no_client() -> None:
         async with Runtime(":memory:", model=ScriptedModel(answer)) as runtime:
             ask = asyncio.ensure_future(runtime.run(brain(no_note), "2+3?"))
             await started.wait()
-            assert clients()
+            assert clients(tmp_path)
             ask.cancel()
             await asyncio.gather(ask, return_exceptions=True)
 
     asyncio.run(run())
-    wait_for_no_clients()
+    wait_for_no_clients(tmp_path)
 
 
 async def answer_of(gateway: ClientGateway, head: str, body: bytes = b"{}") -> str:

@@ -17,8 +17,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import pydantic_ai_agent
 from callboard.runtime.models.scripted import call, calls, say
 from callboard.testing import simulate
-from tests.runtime.brains.agents import Verdict, expert, turns_in
-from tests.runtime.brains.test_pydantic_agent import results, run
+from tests.runtime.brains.agents import Verdict, expert
+from tests.runtime.brains.kit import results, run, turns_in
 
 
 def test_sync_instructions_validators_and_output_functions_run_in_the_step() -> None:

@@ -10,8 +10,8 @@ from pydantic_ai import Agent as FrameworkAgent
 
 from callboard import brains
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
-from callboard.brains import UntestedFramework, claude_agent, langgraph_agent, pydantic_ai_agent
-from tests.runtime.brains import graphs
+from callboard.brains import UntestedFramework, claude_agent, langgraph_agent, openai_agent, pydantic_ai_agent
+from tests.runtime.brains import graphs, openai_cases
 from tests.runtime.brains.agents import expert
 
 
@@ -23,13 +23,22 @@ def langgraph_one() -> Any:
     return langgraph_agent(graphs.expert())
 
 
+def openai_one() -> Any:
+    return openai_agent(openai_cases.expert())
+
+
 def claude_one() -> Any:
     return claude_agent(cast(Any, None), "expert")
 
 
 @pytest.mark.parametrize(
     ("make", "extra"),
-    [(pydantic_one, "pydantic-ai"), (langgraph_one, "langgraph"), (claude_one, "claude")],
+    [
+        (pydantic_one, "pydantic-ai"),
+        (langgraph_one, "langgraph"),
+        (openai_one, "openai-agents"),
+        (claude_one, "claude"),
+    ],
 )
 def test_a_framework_that_is_not_installed_names_its_extra(
     make: Callable[[], Any], extra: str, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +74,9 @@ def test_a_class_of_a_framework_that_is_not_installed_names_its_extra(
         (pydantic_one, "1.9", "pydantic-ai-slim 1.9"),
         (langgraph_one, "1.2.1", "langchain 1.2.1 is installed, .* 1.5 up to 1.6"),
         (langgraph_one, "1.5.0", "langgraph 1.5.0 is installed, .* 1.2 up to 1.3"),
+        (openai_one, "0.23.9", "openai-agents 0.23.9 is installed, .* 0.24 up to 0.25"),
+        (openai_one, "0.25.0", "openai-agents 0.25.0"),
+        (openai_one, "1.0.0", "openai-agents 1.0.0"),
     ],
 )
 def test_another_version_warns_and_names_both(

@@ -22,7 +22,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
-from tests.runtime.brains.agents import saying
+from tests.runtime.brains.kit import saying
 
 HOST = Agent("oracle", description="Knows.")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

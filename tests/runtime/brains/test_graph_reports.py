@@ -19,10 +19,9 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import SessionChatModel, langgraph_agent
 from callboard.runtime.models.scripted import call, calls, say
 from callboard.testing import simulate
-from tests.runtime.brains.agents import saying, turns_in
 from tests.runtime.brains.graphs import agent, one_node
+from tests.runtime.brains.kit import results, run, saying, turns_in
 from tests.runtime.brains.test_langgraph_agent import approved, decided
-from tests.runtime.brains.test_pydantic_agent import results, run
 
 CHAT = SessionChatModel()
 

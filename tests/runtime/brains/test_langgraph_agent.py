@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -29,29 +27,19 @@ from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy, interrupt
 from pydantic import BaseModel
 
-from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.errors import CallboardError, SessionDetached
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
-    CallModel,
     CallTool,
-    ModelReplied,
-    ToolReturned,
-    ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import SessionChatModel, langgraph_agent
 from callboard.outputs import ToolOutput
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.resumes import go_on
-from callboard.runtime.agent import Agent
-from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
 from callboard.testing import explore, simulate
-from tests.runtime.brains.agents import saying, turns_in
 from tests.runtime.brains.graphs import Found, OwnChat, agent, expert, one_node, policy
-from tests.runtime.brains.test_pydantic_agent import results, run
+from tests.runtime.brains.kit import results, run, saying, turns_in
 
 READS = {"add": "read"}
 CHAT = SessionChatModel()
@@ -79,32 +67,6 @@ def test_a_run_is_questions_calls_and_a_report(tmp_path: Path) -> None:
         bodies = [event.body for event in recording.events]
         effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
         assert effects == {"add": "read", "save": "write"}
-
-
-def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
-    host = Agent("host", agents=[langgraph_agent(expert(), effects={"add": "read"})])
-
-    def answers(request: ModelRequest) -> Any:
-        if request.profile == "host":
-            return say("Done.") if turns_in(request) else calls(call("task", agent="expert", prompt="2+3?"))
-        return policy(request)
-
-    explore(host, answers, "go", runs=15, faults="all")  # raises BrokenRules
-
-
-def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer() -> None:
-    run = simulate(langgraph_agent(expert(), effects={"add": "read"}), policy, "2+3?")
-    scenario, log = run.world.scenario, run.events
-    for length in range(3, len(log) + 1, 2):
-        after = go_on(scenario, log[:length]).run(lambda count: 0)
-        end = after.of(AskEnded)[-1]
-        assert (end.kind, end.text) == ("answered", "5")
-        asked = [grant for grant in after.of(CallModel) if grant.agent != "host"]
-        lost = [reply for reply in after.of(ModelReplied) if reply.status == "lost"]
-        assert 3 <= len(asked) <= 3 + len(lost) <= 4
-        assert len(after.of(ToolStarted)) == 1  # the write
-        returned = [one.status for one in after.of(ToolReturned)]
-        assert returned.count("interrupted") <= 1
 
 
 def test_a_refused_budget_ends_the_brain_whatever_its_middleware_makes_of_it() -> None:
@@ -493,58 +455,6 @@ def test_the_context_of_a_graph_may_be_anything() -> None:
 
     brain = langgraph_agent(one_node(node), context={"who": "Ann", "lock": asyncio.Lock})
     assert run(brain).text == "hello Ann"
-
-
-def test_a_changed_graph_is_a_divergence_that_names_the_message() -> None:
-    @tool
-    def look() -> str:
-        """Look."""
-        return "found"
-
-    async def recorded(words: str, log: MemoryLog, *, resumes: bool) -> Any:
-        release = asyncio.Event()
-
-        async def answers(request: ModelRequest) -> Any:
-            if turns_in(request) and not resumes:
-                await release.wait()
-            return say("done") if turns_in(request) else calls(call("look"))
-
-        async with Runtime(log, model=ScriptedModel(answers)) as runtime:
-            brain = langgraph_agent(agent(look, system_prompt=words), effects={"look": "read"})
-            if resumes:
-                return (await (await runtime.resume("s", brain)).outcome).text
-            session = await runtime.open(brain, session_id="s")
-            ask = asyncio.ensure_future(session.ask("go"))
-            async for event in session.events():
-                if isinstance(event.body, CallModel) and event.body.agent != "host" and event.seq > 20:
-                    break
-        with pytest.raises(SessionDetached):
-            await ask
-        return None
-
-    async def go() -> None:
-        log = MemoryLog()
-        await recorded("Old.", log, resumes=False)
-        with pytest.raises(CallboardError, match=r'"Old\."'):
-            await recorded("New.", log, resumes=True)
-        assert await recorded("Old.", log, resumes=True) == "done"
-
-    asyncio.run(go())
-
-
-def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) -> None:
-    run(langgraph_agent(expert()), policy, log=tmp_path / "log.db")
-    code = (
-        "import sys\n"
-        "for name in ('langgraph', 'langchain', 'langchain_core', 'greenlet', 'pydantic'):\n"
-        "    sys.modules[name] = None\n"
-        "from callboard.replay import Recording\n"
-        "with Recording.open(sys.argv[1], 's') as one: assert one.verify().is_ok; print(one.head.seq)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) > 50
 
 
 def test_the_models_and_tools_of_middleware_are_found() -> None:

@@ -1,38 +1,24 @@
 """An agent of the OpenAI Agents SDK as a brain: granted, recorded, resumed."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import agents
 import msgspec
-import pytest
 from agents import function_tool
 
-from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.errors import CallboardError, SessionDetached
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
-    CallModel,
     CallTool,
-    ModelReplied,
-    ToolReturned,
-    ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import openai_agent
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.resumes import go_on
-from callboard.runtime.agent import Agent
-from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from callboard.testing import explore, simulate
-from tests.runtime.brains.agents import turns_in
-from tests.runtime.brains.openai_cases import Verdict, expert, policy, run
-from tests.runtime.brains.test_pydantic_agent import results
+from tests.runtime.brains.kit import results, run, turns_in
+from tests.runtime.brains.openai_cases import Verdict, expert, policy
 
 FAILED = "An error occurred while running the tool. Please try again."
 
@@ -59,89 +45,6 @@ def test_a_run_is_questions_calls_and_a_typed_report(tmp_path: Path) -> None:
         bodies = [event.body for event in recording.events]
         effects = {body.tool: body.effect for body in bodies if isinstance(body, CallTool)}
         assert effects == {"add": "read", "save": "write"}
-
-
-@pytest.mark.slow
-def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
-    host = Agent("host", agents=[openai_agent(expert(), effects={"add": "read"})])
-
-    def answers(request: ModelRequest) -> Any:
-        if request.profile == "host":
-            return (
-                say("Done.") if turns_in(request) else calls(call("task", agent="The_expert", prompt="2+3?"))
-            )
-        return policy(request)
-
-    explore(host, answers, "go", runs=12, faults="all")  # raises BrokenRules
-
-
-@pytest.mark.slow
-def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer() -> None:
-    done = simulate(openai_agent(expert(), effects={"add": "read"}), policy, "2+3?")
-    scenario, log = done.world.scenario, done.events
-    for length in range(3, len(log) + 1, 2):
-        after = go_on(scenario, log[:length]).run(lambda count: 0)
-        end = after.of(AskEnded)[-1]
-        assert (end.kind, end.text) == ("reported", '{"good":true,"why":"5"}')
-        asked = [grant for grant in after.of(CallModel) if grant.agent != "host"]
-        lost = [reply for reply in after.of(ModelReplied) if reply.status == "lost"]
-        assert 2 <= len(asked) <= 2 + len(lost) <= 3
-        assert len(after.of(ToolStarted)) == 1  # the write
-        assert [one.status for one in after.of(ToolReturned)].count("interrupted") <= 1
-
-
-@pytest.mark.slow
-def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
-    @function_tool
-    def look() -> str:
-        """Look."""
-        return "found"
-
-    async def recorded(instructions: str, log: MemoryLog, *, resumes: bool) -> Any:
-        release = asyncio.Event()
-
-        async def answers(request: ModelRequest) -> Any:
-            if turns_in(request) and not resumes:
-                await release.wait()
-            return say("done") if turns_in(request) else calls(call("look"))
-
-        brain = openai_agent(
-            agents.Agent("changed", instructions=instructions, tools=[look]), effects={"look": "read"}
-        )
-        async with Runtime(log, model=ScriptedModel(answers)) as runtime:
-            if resumes:
-                return (await (await runtime.resume("s", brain)).outcome).text
-            session = await runtime.open(brain, session_id="s")
-            ask = asyncio.ensure_future(session.ask("go"))
-            async for event in session.events():
-                if isinstance(event.body, CallModel) and event.body.agent != "host" and event.seq > 20:
-                    break
-        with pytest.raises(SessionDetached):
-            await ask
-        return None
-
-    async def go() -> None:
-        log = MemoryLog()
-        await recorded("Old.", log, resumes=False)
-        with pytest.raises(CallboardError, match=r'"Old\."'):
-            await recorded("New.", log, resumes=True)
-        assert await recorded("Old.", log, resumes=True) == "done"
-
-    asyncio.run(go())
-
-
-@pytest.mark.slow
-def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) -> None:
-    run(openai_agent(expert()), log=tmp_path / "log.db")
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['agents', 'openai', 'pydantic']))\n"
-        "from callboard.replay import Recording\n"
-        "with Recording.open(sys.argv[1], 's') as one: assert one.verify().is_ok; print(one.head.seq)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) > 30
 
 
 def test_a_person_decides_about_a_call_and_the_model_reads_a_refusal() -> None:

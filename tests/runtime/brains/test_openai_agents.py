@@ -1,7 +1,5 @@
 """The function that makes brains of the OpenAI Agents SDK: its package, and the objects that it takes."""
 
-import importlib
-import importlib.metadata
 from typing import Any
 
 import agents
@@ -9,8 +7,8 @@ import pytest
 from agents import FunctionTool, function_tool
 from agents.sandbox import SandboxAgent
 
-from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
-from callboard.brains import UntestedFramework, openai_agent
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.brains import openai_agent
 from callboard.runtime.brains.openai_model import OpenAIAgentsModel
 from callboard.runtime.models.scripted import ScriptedModel
 from tests.runtime.brains.openai_cases import Verdict, expert
@@ -40,22 +38,6 @@ def other() -> FunctionTool:
         return ""
 
     return look_too
-
-
-def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str, *rest: Any) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[openai-agents\]'"):
-        openai_agent(expert())
-
-
-@pytest.mark.parametrize("version", ["0.23.9", "0.25.0", "1.0.0"])
-def test_another_version_warns_and_names_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    with pytest.warns(UntestedFramework, match=f"openai-agents {version} is installed, .* 0.24 up to 0.25"):
-        openai_agent(expert())
 
 
 def test_names_descriptions_tools_and_models_are_those_of_the_agents() -> None:

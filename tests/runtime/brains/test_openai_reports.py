@@ -1,10 +1,6 @@
 """Ways in which runs of this framework's agents went wrong for others: each has an end here."""
 
 import asyncio
-import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import agents
@@ -17,12 +13,9 @@ from callboard.brains import openai_agent
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
 from callboard.testing import simulate
-from tests.pages import ROOT
-from tests.runtime.brains import openai_killed
-from tests.runtime.brains.agents import turns_in
-from tests.runtime.brains.openai_cases import Verdict, expert, run
+from tests.runtime.brains.kit import results, run, turns_in
+from tests.runtime.brains.openai_cases import Verdict, expert
 from tests.runtime.brains.test_openai_run import system_of
-from tests.runtime.brains.test_pydantic_agent import results
 
 NO_JSON = "```json\n{}\n```"
 
@@ -112,33 +105,6 @@ def test_an_approval_inside_an_agent_used_as_a_tool_goes_on_in_it() -> None:
             return await ask
 
     assert asyncio.run(decide()).text == "paid 3"
-
-
-@pytest.mark.slow
-def test_a_payment_whose_process_was_killed_is_not_made_again_and_the_model_reads_so(tmp_path: Path) -> None:
-    log, done = tmp_path / "log.db", tmp_path / "done"
-    killed = subprocess.run(
-        [sys.executable, "-m", openai_killed.__name__, str(log), str(done)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    asked: list[int] = []
-
-    async def go_on() -> str:
-        model = ScriptedModel(openai_killed.answers(asked))
-        async with Runtime(log, model=model) as runtime:
-            brain = openai_killed.payer(done, dies=False)
-            return str((await (await runtime.resume("s", brain)).outcome).text)
-
-    looked, paid = asyncio.run(go_on()).split(" | ")
-    assert looked == "found"
-    assert paid.startswith("tool 'pay' was interrupted, and may have taken effect")
-    assert asked == [5]  # the questions before are answered in the log
-    assert sorted(set(done.read_text().splitlines())) == ["looked", "paid 5"]
-    assert done.read_text().count("paid") == 1
 
 
 def test_parallel_tools_of_equal_arguments_have_the_same_ends_in_each_execution() -> None:

@@ -22,9 +22,7 @@ from callboard.brains import openai_agent
 from callboard.replay.recording import Recording
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from tests.runtime.brains.agents import turns_in
-from tests.runtime.brains.openai_cases import run
-from tests.runtime.brains.test_pydantic_agent import results
+from tests.runtime.brains.kit import results, run, turns_in
 
 
 def system_of(request: ModelRequest) -> str:

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,26 +18,17 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.usage import RequestUsage
 
-from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.errors import CallboardError, SessionDetached
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
-    CallModel,
     CallTool,
-    ModelReplied,
-    ToolReturned,
-    ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import pydantic_ai_agent
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.resumes import go_on
-from callboard.runtime.agent import Agent
-from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from callboard.testing import explore, simulate
-from tests.runtime.brains.agents import Verdict, expert, policy, saying, turns_in
+from tests.runtime.brains.agents import Verdict, expert, policy
+from tests.runtime.brains.kit import saying, turns_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -91,33 +80,6 @@ def test_a_run_is_questions_calls_and_a_typed_report(tmp_path: Path) -> None:
 
 def _decoded(tool: Any) -> dict[str, Any]:
     return msgspec.json.decode(tool, type=dict[str, Any])
-
-
-def test_no_order_no_fault_and_no_crash_breaks_a_rule() -> None:
-    brain = pydantic_ai_agent(expert(), effects={"add": "read"})
-    host = Agent("host", agents=[brain])
-
-    def answers(request: ModelRequest) -> Any:
-        if request.profile == "host":
-            return say("Done.") if turns_in(request) else calls(call("task", agent="expert", prompt="2+3?"))
-        return policy(request)
-
-    explore(host, answers, "go", runs=20, faults="all")  # raises BrokenRules
-
-
-def test_killed_after_any_event_it_comes_to_the_same_end_and_repeats_no_answer() -> None:
-    run = simulate(pydantic_ai_agent(expert(), effects={"add": "read"}), policy, "2+3?")
-    scenario, log = run.world.scenario, run.events
-    for length in range(3, len(log) + 1, 2):
-        after = go_on(scenario, log[:length]).run(lambda count: 0)
-        end = after.of(AskEnded)[-1]
-        assert (end.kind, end.text) == ("reported", '{"good":true,"why":"5"}')
-        asked = [grant for grant in after.of(CallModel) if grant.agent != "host"]
-        lost = [reply for reply in after.of(ModelReplied) if reply.status == "lost"]
-        assert 3 <= len(asked) <= 3 + len(lost) <= 4
-        assert len(after.of(ToolStarted)) == 1  # the write
-        returned = [one.status for one in after.of(ToolReturned)]
-        assert returned.count("interrupted") <= 1
 
 
 def test_a_refused_budget_ends_the_brain_whatever_its_code_makes_of_it() -> None:
@@ -298,58 +260,6 @@ def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() ->
         lambda request: say("done") if turns_in(request) else call("ask"),
     )
     assert (outcome.text, outcome.usage.calls) == ("done", 2)  # the third call is in no log
-
-
-def test_a_changed_agent_is_a_divergence_that_names_the_message() -> None:
-    async def recorded(instructions: str, log: MemoryLog, *, resumes: bool) -> Any:
-        release = asyncio.Event()
-
-        async def answers(request: ModelRequest) -> Any:
-            if turns_in(request) and not resumes:
-                await release.wait()
-            return say("done") if turns_in(request) else calls(call("look"))
-
-        agent: FrameworkAgent[Any, str] = FrameworkAgent(name="changed", instructions=instructions)
-
-        @agent.tool_plain
-        def look() -> str:
-            """Look."""
-            return "found"
-
-        async with Runtime(log, model=ScriptedModel(answers)) as runtime:
-            brain = pydantic_ai_agent(agent, effects={"look": "read"})
-            if resumes:
-                return (await (await runtime.resume("s", brain)).outcome).text
-            session = await runtime.open(brain, session_id="s")
-            ask = asyncio.ensure_future(session.ask("go"))
-            async for event in session.events():
-                if isinstance(event.body, CallModel) and event.body.agent != "host" and event.seq > 20:
-                    break
-        with pytest.raises(SessionDetached):
-            await ask
-        return None
-
-    async def go() -> None:
-        log = MemoryLog()
-        await recorded("Old.", log, resumes=False)
-        with pytest.raises(CallboardError, match=r'"Old\."'):
-            await recorded("New.", log, resumes=True)
-        assert await recorded("Old.", log, resumes=True) == "done"
-
-    asyncio.run(go())
-
-
-def test_a_recording_opens_and_verifies_without_the_framework(tmp_path: Path) -> None:
-    run(pydantic_ai_agent(expert()), log=tmp_path / "log.db")
-    code = (
-        "import sys; sys.modules['pydantic_ai'] = None; sys.modules['pydantic'] = None\n"
-        "from callboard.replay import Recording\n"
-        "with Recording.open(sys.argv[1], 's') as one: assert one.verify().is_ok; print(one.head.seq)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log.db")], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) > 50
 
 
 def test_a_long_reply_is_in_the_log_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Processes that die in a run of a brain: one for each framework and point, forked from one that has both.
+"""Processes that die in a run of a brain: one for each framework and point, forked from one with them all.
 
 `python -m tests.runtime.brains.victims FOLDER` leaves a log and a list of the deeds of each.
 """
@@ -6,20 +6,13 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from callboard.actors.protocol.request import ModelRequest
-from callboard.brains import langgraph_agent, pydantic_ai_agent
 from callboard.runtime.models.scripted import ScriptedModel
 from callboard.runtime.runtime import Runtime
-from tests.runtime.brains import agents, graphs
-from tests.runtime.brains.agents import turns_in
-
-FRAMEWORKS: Final = ("langgraph", "pydantic-ai")
-POINTS: Final = ("model 0", "model 1", "save k", "check")
-"""What a process does when it dies: a call of the model, the `write`, or its own check of an answer."""
+from tests.runtime.brains.kit import FRAMEWORKS, HAS_CLIENT, Framework, turns_in
 
 
 class Notes(list[str]):
@@ -40,21 +33,12 @@ class Notes(list[str]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def brain_of(framework: str, notes: Notes) -> Any:
-    """Make the brain of a framework, whose tools and checks are noted."""
-    effects: Any = {"add": "read"}
-    if framework == "langgraph":
-        return langgraph_agent(graphs.expert(notes), effects=effects)
-    return pydantic_ai_agent(agents.expert(notes), effects=effects)
-
-
-def model_of(framework: str, notes: Notes) -> ScriptedModel:
+def model_of(framework: Framework, notes: Notes) -> ScriptedModel:
     """Make the model, whose calls are noted."""
-    policy: Callable[[ModelRequest], Any] = graphs.policy if framework == "langgraph" else agents.policy
 
     def answers(request: ModelRequest) -> Any:
         notes.append(f"model {turns_in(request)}")
-        return policy(request)
+        return framework.policy(request)
 
     return ScriptedModel(answers)
 
@@ -67,16 +51,19 @@ def paths(folder: Path, framework: str, point: str) -> tuple[Path, Path]:
 
 def main(folder: Path) -> None:
     """Let each victim die, one after the other."""
-    for framework in FRAMEWORKS:
-        for point in POINTS:
+    for name, framework in FRAMEWORKS.items():
+        if name == "claude" and not HAS_CLIENT:
+            continue
+        framework.brain()  # imports
+        for point in framework.points:
             if (child := os.fork()) == 0:
-                log, path = paths(folder, framework, point)
+                log, path = paths(folder, name, point)
                 notes = Notes(path, point)
                 runtime = Runtime(log, model=model_of(framework, notes), strict_spending=True)
-                runtime.run_sync(brain_of(framework, notes), "2+3?", session_id="s")
+                runtime.run_sync(framework.brain(notes), "2+3?", session_id="s")
                 os._exit(0)
             _, status = os.waitpid(child, 0)
-            assert os.WTERMSIG(status) == signal.SIGKILL, f"{framework} did not die in {point}"
+            assert os.WTERMSIG(status) == signal.SIGKILL, f"{name} did not die in {point}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+"""The reader's specialists as agents of other frameworks, by the name of the framework.
+
+Each module has `host_of(parts)`, which returns the host that asks them. They share one MCP server with the
+seven tools, the words of the registry, the rules of the route, and one report, `SpecialistResult`.
+"""
+
+from importlib import import_module
+
+from callboard import Agent, ScriptedModel
+from callboard.errors import MissingExtra
+from callboard.orchestrator import Orchestrator
+from regreader.tools import Tools
+
+_MODULES = {"claude": "claude_clients", "pydantic": "pydantic_agents", "langgraph": "langgraph_graphs"}
+FRAMEWORKS = tuple(_MODULES)
+
+
+def host_of(framework: str, rules: Orchestrator, tools: Tools) -> tuple[Agent, ScriptedModel]:
+    """Return the host of a framework, and the model that decides as the offline policies do.
+
+    rules: the orchestrator whose specialists and rules it takes over. Raises MissingExtra.
+    """
+    try:
+        from regreader.frameworks.decisions import decisions
+        from regreader.frameworks.parts import parts_of
+
+        module = import_module(f"regreader.frameworks.{_MODULES[framework]}")
+    except ModuleNotFoundError as error:
+        told = f"{framework} needs {error.name}: pip install 'regreader[{framework}]'"
+        raise MissingExtra(told) from error
+    parts = parts_of(rules, tools)
+    host: Agent = module.host_of(parts)
+    return host, decisions(parts)
