@@ -2,13 +2,16 @@
 
 import asyncio
 import signal
+from collections.abc import Mapping
 
 import click
 from rich.text import Text
 
 from callboard.actors.cluster.claims import waits_for
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
-from callboard.cli.amounts import parse_limits
+from callboard.actors.session.capacity import Capacity
+from callboard.cli.amounts import parse_capacity, parse_limits
+from callboard.cli.cluster_shares import SHARES, place_row
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
@@ -21,6 +24,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.clock import new_request_id, new_session_id
 from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.places import PlaceTables
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.models.fallback import ModelChoice
 
@@ -52,9 +56,23 @@ def leases_of(log: str) -> Leases:
     show_default=True,
     help="Seconds without news from this worker after which others take its sessions.",
 )
+@click.option(
+    "--capacity",
+    metavar="MODEL=CALLS[,TOKENS]",
+    multiple=True,
+    help="Limit a model's calls in flight, and its tokens a minute, over all workers of the log: claude=8, "
+    "claude=8,400k. Give it to each worker. May be repeated.",
+)
 @model_option
 @setting_options
-def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, setting: Setting) -> int:
+def worker(
+    agents: tuple[str, ...],
+    slots: int,
+    lease_s: float,
+    capacity: tuple[str, ...],
+    model: str,
+    setting: Setting,
+) -> int:
     """Run submitted sessions of a log on a server, together with other workers.
 
     The worker claims sessions whose host is one of its agents, and resumes those of workers that died. With
@@ -64,25 +82,32 @@ def worker(agents: tuple[str, ...], slots: int, lease_s: float, model: str, sett
     \b
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
-      callboard worker survey:host survey:critic --slots 500
+      callboard worker survey:host survey:critic --slots 500 --capacity claude-sonnet-4-5=40
     """
+    above = parse_capacity(capacity)
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     for spec in agents:
         agent, found = choose_model(setting.equipped(load_agent(spec)), model)
         hosts.append(agent)
         own = own or found
-    event_loop.run(_work(leases, hosts, own, setting, slots, round(lease_s * 1_000)))
+    event_loop.run(_work(leases, hosts, own, setting, above, slots, round(lease_s * 1_000)))
     return 0
 
 
 async def _work(
-    leases: Leases, hosts: list[Agent], model: ModelChoice | None, setting: Setting, slots: int, lease_ms: int
+    leases: Leases,
+    hosts: list[Agent],
+    model: ModelChoice | None,
+    setting: Setting,
+    capacity: Mapping[str, Capacity],
+    slots: int,
+    lease_ms: int,
 ) -> None:
     stop, limits = asyncio.Event(), parse_limits(setting.limits)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with leases, setting.runtime(model) as runtime:
+    async with leases, setting.runtime(model, capacity) as runtime:
         one = ClusterWorker(runtime, leases, hosts, slots=slots, lease_ms=lease_ms, limits=limits)
         talk(f"worker {one.name}: agents {', '.join(one.hosts)}; {slots} slots")
         await one.run(stop)
@@ -121,7 +146,7 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
 @log_option
 @json_option
 def cluster(subject: str, log: str, as_json: bool) -> None:
-    """List workers with their leases, and waiting sessions with what they wait for.
+    """List workers with their leases, waiting sessions with what they wait for, and shares of capacity.
 
     \b
     Examples:
@@ -129,10 +154,11 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
       callboard cluster status --json | jq '.waiting[] | .for'
     """
 
-    async def look() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    async def look() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]], list[tuple[str, ...]]]:
         async with leases_of(log) as leases:
             workers = await leases.change(lambda one: one.workers())
             waiting = await leases.change(lambda one: one.waiting(_LISTED))
+            places = await leases.share(PlaceTables.places)
         live = [one.state for one in workers if one.left_ms > 0]
         return (
             [
@@ -145,15 +171,17 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
                 for one in workers
             ],
             [(one.session, waits_for(one, live) or "its claim", why) for one, why in waiting],
+            [place_row(one) for one in places],
         )
 
-    workers, waiting = event_loop.run(look())
+    workers, waiting, places = event_loop.run(look())
     if as_json:
         keys = ("worker", "agents", "sessions", "lease")
         emit_json(
             {
                 "workers": [dict(zip(keys, row, strict=True)) for row in workers],
                 "waiting": [dict(zip(("session", "for", "refusal"), row, strict=True)) for row in waiting],
+                "shares": [dict(zip(SHARES, row, strict=True)) for row in places],
             }
         )
         return
@@ -163,6 +191,8 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
         emit_lines(table([_safe(row) for row in workers], ("worker", "agents", "sessions", "lease")))
     if waiting:
         emit_lines(table([_safe(row) for row in waiting], ("session", "waits for", "refusal")))
+    if places:
+        emit_lines(table([_safe(row) for row in places], SHARES))
 
 
 def _safe(row: tuple[str, ...]) -> tuple[str, ...]:
