@@ -23,7 +23,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingC
 from callboard.actors.session.budget_limits import Budget, checked_patterns
 from callboard.actors.session.budget_scope import BudgetState, Refused
 from callboard.actors.session.budgets import BudgetPolicy, Given
-from callboard.actors.session.capacity import Capacity, CapacityPolicy, LineState, Waiting
+from callboard.actors.session.capacity import Capacity, CapacityPolicy, Demand, LineState, Waiting
 from callboard.runtime.clock import monotonic_ms, now_ms
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.spending import Unlogged
@@ -169,6 +169,8 @@ class SharedCapacity:
         self._policy = CapacityPolicy(self.limits, monotonic_ms())
         self._takers: dict[str, dict[str, Callable[[], object]]] = {}  # by session and agent
         self._timer: asyncio.TimerHandle | None = None
+        self.on_change: Callable[[], object] = _nothing
+        """Called when a request or a place may have changed what the lines need."""
 
     def request(self, session: str, agent: str, model: str, tokens: int, take: Callable[[], object]) -> None:
         """Request a place for an agent's call. take: called once, when it is given, perhaps at once."""
@@ -187,6 +189,15 @@ class SharedCapacity:
         self._policy.leave(session, monotonic_ms())
         self._takers.pop(session, None)
         self._serve()
+
+    def lease(self, model: str, calls: int, tokens: int = 0) -> None:
+        """Set the places of a limited model to those that a worker was given, and add tokens."""
+        self._policy.lease(model, calls, tokens)
+        self._serve()
+
+    def demand(self, model: str) -> Demand:
+        """Return what the line of a limited model needs."""
+        return self._policy.demand(model)
 
     def report(self) -> CapacityReport:
         """Return the lines of all limited models, and what waits in them."""
@@ -210,6 +221,11 @@ class SharedCapacity:
         wait_ms = self._policy.wait_ms(now)
         if wait_ms is not None:
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1_000, self._serve)
+        self.on_change()
+
+
+def _nothing() -> None:
+    """Do nothing: only a worker shares its capacity with others."""
 
 
 def _checked(limits: Mapping[str, Capacity]) -> dict[str, Capacity]:

@@ -1,23 +1,26 @@
 """The rule of capacity over several workers: the places of a model that each of them may use.
 
-One home, in the log's server, has a limit of places. A worker is told its share with each renewal of its
-lease, and starts no call beyond it. Shares follow the demand, and are cut again with each renewal.
+One home, in the log's server, has a limit of places. A worker is told its share with each report, and starts
+no call beyond it. Shares follow the sessions that have calls or wait, and are cut again with each report.
 
 Rules
   - The places that are held never exceed the limit. A worker holds the larger of the share that it acts by
-    and the calls that it has in flight, until a later renewal says that it acts by a smaller share. So an
+    and the calls that it has in flight, until a later report says that it acts by a smaller share. So an
     answer that is lost, or comes late, never counts a place twice.
   - A share grows only out of free places.
   - A worker that lost its lease holds its places until the lease's end and the longest time of a model call
     have passed. One that leaves with nothing in flight frees them at once.
-  - No share is above the demand. Places that one worker does not want go to the others, equally.
-  - Where there are fewer places than workers, they go around: a worker that was given one is behind all that
-    were given none since, so it gives its place back as its call ends.
+  - No share is above the demand. Places are divided equally among the sessions, and places that one worker
+    does not want go to the others.
+  - A place that cannot be divided goes to the worker whose sessions have had the least so far: its places,
+    by the time that it held them, by its sessions. So where there are fewer places than workers, they go
+    around. A worker that wants places again after a pause begins beside the one that has had the least.
+  - The limit is the smallest of those that workers know, so that a deploy may change it.
   - The server's clock must not be set ahead while calls run. If it is, leases end early for it, and places
     of workers that it takes for lost are counted twice, for one model timeout at most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from callboard.actors.cluster.leases import capacity_free_at
@@ -25,13 +28,15 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
 
 PLACES_MAX: Final = 1_000_000
+_UNIT: Final = 1_000  # parts of a millisecond of a place, so that many sessions do not round to nothing
 
 
 class Renewal(Value, frozen=True):
     """A worker's report. number: counts its reports, since a late one may arrive behind its successor.
 
     share: the one that it acts by. in_flight: its calls. waiting: calls that wait for a place. ends_ms: the
-    end of its lease after this renewal, by the server's clock.
+    end of its lease, by the server's clock. sessions: those that have these calls. lacks: tokens that it
+    waits for.
     """
 
     worker: int
@@ -40,6 +45,8 @@ class Renewal(Value, frozen=True):
     in_flight: int
     waiting: int
     ends_ms: int
+    sessions: int = 1
+    lacks: int = 0
 
     @property
     def wants(self) -> int:
@@ -48,31 +55,47 @@ class Renewal(Value, frozen=True):
 
 
 class Holding(Value, frozen=True):
-    """A worker at the home. held: places that it may be using. given_at: the turn of its last new place."""
+    """A worker at the home. held: places that it may be using. used: what each of its sessions has had.
+
+    at_ms: the time of its last report.
+    """
 
     last: Renewal
     held: int
-    given_at: int = 0
+    used: int = 0
+    at_ms: int = 0
 
 
-def equal_shares(
-    limit: int, wants: Mapping[int, int], order: Mapping[int, int] | None = None
+def fair_shares(
+    limit: int,
+    wants: Mapping[int, int],
+    order: Mapping[int, int] | None = None,
+    weights: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Divide places so that the smallest share is as large as it can be. The remainder goes by `order`.
+    """Divide places so that the smallest share of a session is as large as it can be.
 
-    wants: places that each could use. order: a smaller number goes first; ties go by the worker's number.
+    wants: places that each worker could use. weights: its sessions, 1 if omitted. order: who is next for a
+    place that cannot be divided, the smallest number first; ties go by the worker's number.
     """
+    weight = {one: max(1, weights[one] if weights else 1) for one in wants}
     shares = dict.fromkeys(wants, 0)
-    left = limit
-    rising = sorted(wants, key=lambda one: (wants[one], one))
-    while rising and left >= len(rising):
-        level = min(left // len(rising), wants[rising[0]] - shares[rising[0]])
-        for one in rising:
-            shares[one] += level
-        left -= level * len(rising)
-        rising = [one for one in rising if shares[one] < wants[one]]
+    # Scaled, so that the order is exact for all counts up to PLACES_MAX without fractions.
+    rising = sorted(wants, key=lambda one: ((wants[one] << 60) // weight[one], one))
+    left, heavy = limit, sum(weight.values())
+    for at, one in enumerate(rising):
+        if wants[one] * heavy > left * weight[one]:  # nor do those behind it get all that they want
+            rising = rising[at:]
+            break
+        shares[one] = wants[one]
+        left -= wants[one]
+        heavy -= weight[one]
+    else:
+        return shares
+    for one in rising:
+        shares[one] = left * weight[one] // heavy
+    spare = left - sum(shares[one] for one in rising)
     turns = order or {}
-    for one in sorted(rising, key=lambda one: (turns.get(one, 0), one))[:left]:
+    for one in sorted(rising, key=lambda one: (turns.get(one, 0), one))[:spare]:
         shares[one] += 1
     return shares
 
@@ -83,59 +106,68 @@ class Shares:
     Raises MisuseError for a limit that is not between 1 and `PLACES_MAX`.
     """
 
-    def __init__(self, limit: int, model_timeout_ms: int) -> None:
+    def __init__(self, limit: int, model_timeout_ms: int, holdings: Iterable[Holding] = ()) -> None:
         if not 1 <= limit <= PLACES_MAX:
             raise MisuseError(f"a capacity of {limit} places: give 1 to {PLACES_MAX}")
         self.limit = limit
         self._timeout_ms = model_timeout_ms
-        self._holdings: dict[int, Holding] = {}
-        self._turn = 0
+        self.holdings = {one.last.worker: one for one in holdings}
 
     @property
     def held(self) -> int:
-        """Return the places that are held, never more than the limit."""
-        return sum(one.held for one in self._holdings.values())
+        """Return the places that are held, never more than the limit, unless it became smaller."""
+        return sum(one.held for one in self.holdings.values())
 
-    def renew(self, renewal: Renewal, now: int) -> int:
+    def live(self, now: int) -> dict[int, Renewal]:
+        """Return the last reports of the workers whose leases have not ended."""
+        return {name: one.last for name, one in self.holdings.items() if one.last.ends_ms > now}
+
+    def renew(self, renewal: Renewal, now: int) -> int | None:
         """Take a worker's report and return its new share. now: by the server's clock.
 
         A report that comes behind a later one, or behind the end of its lease, changes nothing and is given
-        no place: a worker that lost its lease comes back under another number.
+        None: a worker that lost its lease comes back under another number.
         """
         self.expire(now)
-        former = self._holdings.get(renewal.worker)
-        if former is not None and (renewal.number <= former.last.number or former.last.ends_ms <= now):
-            return 0
-        held = max(renewal.share, renewal.in_flight) if former is not None else 0
-        if former is not None:
-            held = min(held, former.held)  # no worker has more than it was given
-        self._holdings[renewal.worker] = Holding(renewal, held, former.given_at if former else 0)
-        share = min(self._fair(renewal.worker, now), held + self.limit - self.held)
-        self._note(renewal.worker, held, share)
+        former = self.holdings.get(renewal.worker)
+        if renewal.ends_ms <= now or (former is not None and renewal.number <= former.last.number):
+            return None
+        # No worker has more than it was given.
+        held = min(max(renewal.share, renewal.in_flight), former.held) if former is not None else 0
+        used = self._used(former, renewal, now)
+        self.holdings[renewal.worker] = Holding(renewal, held, used, now)
+        share = min(self._fair(renewal.worker, now), max(held, held + self.limit - self.held))
+        self.holdings[renewal.worker] = Holding(renewal, max(held, share), used, now)
         return share
+
+    def _used(self, former: Holding | None, renewal: Renewal, now: int) -> int:
+        """Return what each session of a worker has had, in places by time."""
+        if former is not None and former.last.wants:
+            passed = max(0, now - former.at_ms) * _UNIT
+            return former.used + former.held * passed // max(1, former.last.sessions)
+        others = [
+            one.used
+            for name, one in self.holdings.items()
+            if name != renewal.worker and one.last.wants and one.last.ends_ms > now
+        ]
+        return max(former.used if former is not None else 0, min(others, default=0))
 
     def _fair(self, worker: int, now: int) -> int:
         """Return the fair share of a worker among those under live leases."""
-        live = {name: one for name, one in self._holdings.items() if one.last.ends_ms > now}
-        wants = {name: min(one.last.wants, self.limit) for name, one in live.items() if one.last.wants}
-        return equal_shares(self.limit, wants, {name: one.given_at for name, one in live.items()}).get(
-            worker, 0
-        )
-
-    def _note(self, worker: int, held: int, share: int) -> None:
-        one = self._holdings[worker]
-        given_at = one.given_at
-        if share:
-            self._turn += 1
-            given_at = self._turn
-        self._holdings[worker] = Holding(one.last, max(held, share), given_at)
+        live = {name: one for name, one in self.live(now).items() if one.wants}
+        return fair_shares(
+            self.limit,
+            {name: min(one.wants, self.limit) for name, one in live.items()},
+            {name: self.holdings[name].used for name in live},
+            {name: one.sessions for name, one in live.items()},
+        ).get(worker, 0)
 
     def leave(self, worker: int) -> None:
         """Free the places of a worker that has nothing in flight and starts nothing more."""
-        self._holdings.pop(worker, None)
+        self.holdings.pop(worker, None)
 
     def expire(self, now: int) -> None:
         """Free the places of workers whose last call has ended."""
-        for name, one in list(self._holdings.items()):
+        for name, one in list(self.holdings.items()):
             if now >= capacity_free_at(one.last.ends_ms, self._timeout_ms):
-                del self._holdings[name]
+                del self.holdings[name]

@@ -15,18 +15,18 @@ Rules
   - A place that is given back corrects the bucket: tokens that the call did not use return, further ones are
     taken. A call whose usage is not known keeps its need.
   - While a session waits for its next place, each other session is given one place before it, at most.
+  - A leased line has the places and tokens that its worker was given (`actors/cluster`), and none at first.
+    The tokens that no request waits for go back.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.near_names import NamedFields
-
-MINUTE_MS: Final = 60_000
-"""A bucket counts in units of a token by a millisecond of a minute, so that no fraction is ever rounded."""
+from callboard.actors.session.token_bucket import MINUTE_MS, LeasedTokens, TokenBucket
 
 
 class Capacity(Value, frozen=True, metaclass=NamedFields):
@@ -72,14 +72,26 @@ class LineState(Value, frozen=True):
     waiting: int
 
 
+class Demand(Value, frozen=True):
+    """The needs of a leased line. sessions: those with a call in flight or waiting.
+
+    tokens: that it lacks. unused: tokens that no request waits for.
+    """
+
+    in_flight: int = 0
+    waiting: int = 0
+    sessions: int = 0
+    tokens: int = 0
+    unused: int = 0
+
+
 class Line:
     """The requests and places of one model name. now: the time, in milliseconds of any clock."""
 
     def __init__(self, limits: Capacity, now: int) -> None:
         self.limits = limits
-        self._rate = limits.tokens_per_minute or 0
-        self._full = self._level = self._rate * MINUTE_MS
-        self._at = now
+        self._calls = limits.calls
+        self._bucket = TokenBucket(limits.tokens_per_minute or 0, now)
         self._held: dict[tuple[str, str], int] = {}
         self._ring: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
 
@@ -91,7 +103,7 @@ class Line:
 
     def give(self, now: int) -> list[tuple[str, str]]:
         """Give places, as long as the head of the line fits. Return session and agent of each."""
-        self._refill(now)
+        self._bucket.refill(now)
         given = []
         while self._ring and not self._want():
             session, agent, tokens = self._head()
@@ -99,7 +111,7 @@ class Line:
             if session in self._ring:
                 self._ring.move_to_end(session)
             self._held[session, agent] = tokens
-            self._level -= tokens * MINUTE_MS
+            self._bucket.take(tokens)
             given.append((session, agent))
         return given
 
@@ -108,12 +120,12 @@ class Line:
 
         used: the tokens of its call; None if they are not known.
         """
-        self._refill(now)
+        self._bucket.refill(now)
         tokens = self._held.pop((session, agent), None)
         if tokens is None:
             self._remove(session, agent)
         elif used is not None:
-            self._level = min(self._full, self._level + (tokens - used) * MINUTE_MS)
+            self._bucket.put_back(tokens - used)
 
     def _remove(self, session: str, agent: str) -> None:
         requests = self._ring.get(session)
@@ -130,37 +142,57 @@ class Line:
 
     def _want(self) -> Reason | None:
         """Return the want of the head; None if it fits."""
-        if self.limits.calls is not None and len(self._held) >= self.limits.calls:
+        if self._calls is not None and len(self._held) >= self._calls:
             return "calls"
-        return "tokens" if self._rate and self._level < self._needed() else None
+        return "tokens" if self._bucket.rate and self._bucket.level < self._needed() else None
 
     def _needed(self) -> int:
         """Return the level at which the head fits."""
-        return min(self._head()[2] * MINUTE_MS, self._full)
-
-    def _refill(self, now: int) -> None:
-        if now > self._at:
-            self._level = min(self._full, self._level + (now - self._at) * self._rate)
-            self._at = now
+        return min(self._head()[2] * MINUTE_MS, self._bucket.full)
 
     def wait_ms(self, now: int) -> int | None:
-        """Return the time until the head has its tokens; None if it waits for no tokens."""
-        self._refill(now)
-        if not self._ring or self._want() != "tokens":
+        """Return the time until the head has its tokens; None if it waits for none, or for leased ones."""
+        self._bucket.refill(now)
+        if not self._ring or self._want() != "tokens" or isinstance(self._bucket, LeasedTokens):
             return None
-        return -(-(self._needed() - self._level) // self._rate)
+        return self._bucket.wait_ms(self._needed())
+
+    # --- a part of the capacity of several workers -------------------------------------
+
+    def lease(self, calls: int, tokens: int) -> None:
+        """Set the places that it has from now on, and add tokens, or take unused ones if below 0.
+
+        The first lease ends its own bucket.
+        """
+        if not isinstance(self._bucket, LeasedTokens):
+            self._bucket = LeasedTokens(self._bucket.rate, self._bucket.at)
+        if self.limits.calls is not None:
+            self._calls = calls
+        self._bucket.add(tokens)
+
+    def demand(self) -> Demand:
+        """Return what it needs. A leased line has no other tokens than those that it was given."""
+        waiting = [tokens for own in self._ring.values() for tokens in own.values()]
+        sessions = len(self._ring.keys() | {session for session, _ in self._held})
+        lacks = unused = 0
+        if self._bucket.rate:
+            # Not for calls that will wait for a place: leased tokens are lost with their worker.
+            next_ones = waiting if self._calls is None else waiting[: max(1, self._calls - len(self._held))]
+            lacks = max(0, sum(min(one, self._bucket.rate) for one in next_ones) - self._bucket.tokens)
+            unused = 0 if waiting else max(0, self._bucket.tokens)
+        return Demand(len(self._held), len(waiting), sessions, lacks, unused)
 
     # --- looking --------------------------------------------------------------------
 
     def state(self, model: str, now: int) -> LineState:
         """Return the line as it is now."""
-        self._refill(now)
-        left = self._level // MINUTE_MS if self._rate else None
+        self._bucket.refill(now)
+        left = self._bucket.tokens if self._bucket.rate else None
         return LineState(model, self.limits, len(self._held), left, sum(map(len, self._ring.values())))
 
     def waiting(self, model: str, now: int) -> list[Waiting]:
         """Return the requests that wait, in the order in which they are given places."""
-        self._refill(now)
+        self._bucket.refill(now)
         requests = [
             (turn, session, agent, tokens)
             for session, own in self._ring.items()
@@ -205,6 +237,14 @@ class CapacityPolicy:
         """End all requests and places of a session. The usage of its calls is not known."""
         for agent in list(self._models.get(session, ())):
             self.give_back(session, agent, None, now)
+
+    def lease(self, model: str, calls: int, tokens: int) -> None:
+        """Set the places of a limited model's line to those that a worker was given, and add tokens."""
+        self._lines[model].lease(calls, tokens)
+
+    def demand(self, model: str) -> Demand:
+        """Return what the line of a limited model needs."""
+        return self._lines[model].demand()
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until a bucket has the tokens for the head of its line; None if none waits."""

@@ -1,4 +1,4 @@
-"""Amounts of a command line: limits of a session, and budgets above sessions."""
+"""Amounts of a command line: limits of a session, budgets above sessions, and the capacity of models."""
 
 import re
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ import msgspec
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.actors.session.budget_limits import Budget, checked_patterns
+from callboard.actors.session.capacity import Capacity
 from callboard.cli.errors import misused, refuse_if
 
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
@@ -55,6 +56,24 @@ def parse_budgets(pairs: Sequence[str]) -> dict[str, Budget] | None:
         return checked_patterns({one: Budget(**fields) for one, fields in stated.items()}) or None
     except MisuseError as error:
         raise misused(f"--budget: {error}") from None
+
+
+def parse_capacity(pairs: Sequence[str]) -> dict[str, Capacity]:
+    """Parse `model=calls` pairs, perhaps with tokens a minute: `claude=8`, `claude=8,400k`, `claude=,4k`."""
+    stated: dict[str, Capacity] = {}
+    for pair in pairs:
+        model, _, text = pair.rpartition("=")
+        place = f"--capacity {pair!r}"
+        parts = [one.strip().lower() for one in text.split(",")]
+        is_unclear = not model or len(parts) > 2 or not any(parts)
+        refuse_if(is_unclear, f"{place}: write MODEL=CALLS or MODEL=CALLS,TOKENS_PER_MINUTE")
+        refuse_if(model in stated, f"{place}: {model!r} has a capacity already")
+        limits = [int(_number(place, one, is_whole=True)) if one else None for one in parts]
+        try:
+            stated[model] = Capacity(*limits)
+        except MisuseError as error:
+            raise misused(f"{place}: {error}") from None
+    return stated
 
 
 def _number(place: str, text: str, *, is_whole: bool) -> float:

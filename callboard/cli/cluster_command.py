@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from callboard.actors.cluster.claims import WaitingSession, waits_for
+from callboard.cli.cluster_shares import SHARES, place_row
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.terminal_escape import safe_line
@@ -13,6 +14,7 @@ from callboard.replay.formats import counted, duration
 from callboard.runtime import event_loop
 from callboard.runtime.log.postgres.health import Health, Replica
 from callboard.runtime.log.postgres.leases import Backlog, LeaseTables, WorkerRow
+from callboard.runtime.log.postgres.places import PlacesRow, PlaceTables
 
 _LISTED: Final = 50
 _WORKERS: Final = ("worker", "agents", "sessions", "lease")
@@ -26,6 +28,7 @@ class _Status(NamedTuple):
     workers: list[WorkerRow]
     waiting: list[tuple[WaitingSession, str]]
     now_ms: int
+    places: list[PlacesRow]
     backlog: Backlog
     health: Health
 
@@ -35,7 +38,7 @@ class _Status(NamedTuple):
 @log_option
 @json_option
 def cluster(subject: str, log: str, as_json: bool) -> None:
-    """List workers with their leases, waiting sessions with what they wait for, and replicas with their lag.
+    """List workers with their leases, waiting sessions, shares of capacity, and replicas with their lag.
 
     It warns if the server may lose events that it has acknowledged: `synchronous_commit` is not on, or no
     replica is synchronous where a failover is possible. A `write` tool may then run twice.
@@ -60,6 +63,8 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
             f"{counted(found.backlog.sessions, 'session')} without a worker, the oldest since "
             f"{duration(found.backlog.oldest_ms)}"
         )
+    if found.places:
+        emit_lines(table(_safe([place_row(one) for one in found.places]), SHARES))
     if found.health.replicas:
         emit_lines(
             table(_safe([_replica_row(one) for one in found.health.replicas]), ("replica", "mode", "lag"))
@@ -71,10 +76,11 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
 async def _look(log: str) -> _Status:
     def read(tables: LeaseTables) -> _Status:
         waiting = tables.waiting(_LISTED)
-        return _Status(tables.workers(), waiting, tables.now_ms(), tables.backlog(), tables.health())
+        return _Status(tables.workers(), waiting, tables.now_ms(), [], tables.backlog(), tables.health())
 
     async with leases_of(log) as leases:
-        return await leases.change(read)
+        found = await leases.change(read)
+        return found._replace(places=await leases.share(PlaceTables.places))
 
 
 def _plain(found: _Status) -> dict[str, Any]:
@@ -83,6 +89,7 @@ def _plain(found: _Status) -> dict[str, Any]:
         "workers": [dict(zip(_WORKERS, row, strict=True)) for row in _worker_rows(found)],
         "waiting": [dict(zip(_WAITING, row, strict=True)) for row in _waiting_rows(found)],
         "backlog": found.backlog._asdict(),
+        "shares": [dict(zip(SHARES, place_row(one), strict=True)) for one in found.places],
         "replicas": [dict(zip(_REPLICAS, one, strict=True)) for one in found.health.replicas],
         "warnings": found.health.warnings(),
     }

@@ -16,6 +16,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
 from callboard.actors.session.budget_limits import Budget
+from callboard.actors.session.capacity import Capacity
 from callboard.cli.amounts import parse_budgets
 from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
@@ -61,8 +62,18 @@ class Setting(NamedTuple):
         found = [server for file in self.servers for server in _servers_of(Path(file))]
         return agent.with_sources(found) if found else agent
 
-    def runtime(self, model: ModelChoice | None, *, metrics: bool = False) -> Runtime:
-        """Make the runtime. model: for agents without one. metrics: True counts for `Runtime.metrics`."""
+    def runtime(
+        self,
+        model: ModelChoice | None,
+        *,
+        capacity: Mapping[str, Capacity] | None = None,
+        metrics: bool = False,
+    ) -> Runtime:
+        """Make the runtime.
+
+        model: for agents without one. capacity: of models, by name. metrics: True counts for
+        `Runtime.metrics`.
+        """
         refs = [SecretRef(name) for name in self.secrets]
         log = keyed_log(self.log)
         return Runtime(
@@ -72,6 +83,7 @@ class Setting(NamedTuple):
             secrets=refs,
             files=self.files,
             budgets=self.budgets,
+            capacity=capacity,
             metrics=metrics,
         )
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
-from callboard.cli.amounts import parse_limits
+from callboard.cli.amounts import parse_capacity, parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
@@ -25,7 +25,6 @@ from callboard.runtime.clock import new_request_id, new_session_id
 from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.reading import is_server, server_of
-from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
 
 
@@ -55,6 +54,13 @@ def leases_of(log: str) -> Leases:
     help="Seconds without news from this worker after which others take its sessions.",
 )
 @click.option(
+    "--capacity",
+    metavar="MODEL=CALLS[,TOKENS]",
+    multiple=True,
+    help="Limit a model's calls in flight, and its tokens a minute, over all workers of the log: claude=8, "
+    "claude=8,400k. Give it to each worker. May be repeated.",
+)
+@click.option(
     "--max-losses",
     "losses_max",
     type=click.IntRange(0, 1_000),
@@ -74,6 +80,7 @@ def worker(
     agents: tuple[str, ...],
     slots: int,
     lease_s: float,
+    capacity: tuple[str, ...],
     losses_max: int,
     metrics: str,
     model: str,
@@ -89,7 +96,9 @@ def worker(
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
       callboard worker survey:host survey:critic --slots 500 --metrics 9464
+      callboard worker survey:host --capacity claude-sonnet-4-5=40
     """
+    limits, above = parse_limits(setting.limits), parse_capacity(capacity)
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     page = address_of(metrics) if metrics else None
     for spec in agents:
@@ -102,17 +111,16 @@ def worker(
         hosts=hosts,
         slots=slots,
         lease_ms=round(lease_s * 1_000),
-        limits=parse_limits(setting.limits),
+        limits=limits,
         losses_max=losses_max,
     )
-    event_loop.run(_work(leases, own, setting, make, page))
+    event_loop.run(_work(leases, partial(setting.runtime, own, capacity=above), make, page))
     return 0
 
 
 async def _work(
     leases: Leases,
-    model: ModelChoice | None,
-    setting: Setting,
+    runtime_of: Callable[..., Runtime],
     make: Callable[[Runtime], ClusterWorker],
     page: tuple[str, int] | None,
 ) -> None:
@@ -120,7 +128,7 @@ async def _work(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with leases, setting.runtime(model, metrics=page is not None) as runtime, AsyncExitStack() as stack:
+    async with leases, runtime_of(metrics=page is not None) as runtime, AsyncExitStack() as stack:
         if page is not None:
             talk(f"metrics: {await stack.enter_async_context(serving(runtime.metrics, *page))}")
         one = make(runtime)

@@ -11,6 +11,7 @@ Rules
   - Sessions are claimed as they can be opened, a few at a time: after the loss of a worker with thousands of
     them, none who takes over is too busy to renew its lease, and all who have free slots take part.
   - A session that this worker has and does not run is given back with the next renewal, whatever went wrong.
+  - The calls that limited models may have in flight are shared by all workers of the log.
   - The ask of a session has the id of its request, so that it is asked once, by whichever worker.
 """
 
@@ -33,9 +34,10 @@ from callboard.actors.protocol.errors import (
     StoreFailed,
     StoreLocked,
 )
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.limits import Limits, fill, millis
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.cluster.shared_capacity import WorkerCapacity
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import Claim, LeaseTables
@@ -82,6 +84,9 @@ class ClusterWorker:
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
         self._lost_leases = 0
+        # No session that it opens has a longer call: each agent's own limits only narrow these.
+        timeout_ms = millis(fill(limits or Limits()).model_timeout_s)
+        self._capacity = WorkerCapacity(leases, runtime._capacity, timeout_ms)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: set[str] = set()
         self._ended: set[str] = set()  # which the server has not been told yet
@@ -118,9 +123,11 @@ class ClusterWorker:
             try:
                 await self._register()
                 try:
-                    await self._serve(stop)
+                    async with self._capacity.held_by(self.number):
+                        await self._serve(stop)
                 finally:
                     await self._leave(DETACH_GRACE_S if stop.is_set() else 0.0)
+                    await self._capacity.give_back()
             except (StoreFailed, StoreLocked) as error:
                 if not self.number:
                     raise

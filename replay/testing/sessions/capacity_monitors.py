@@ -12,7 +12,8 @@ import msgspec
 
 from callboard.actors.protocol.messages import Stop
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
-from callboard.actors.session.capacity import MINUTE_MS, Capacity
+from callboard.actors.session.capacity import Capacity
+from callboard.actors.session.token_bucket import MINUTE_MS
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld, Entry
 from callboard.replay.testing.sessions.monitors import SessionMonitor, session_monitors
 from callboard.replay.testing.world import Violation

@@ -11,6 +11,7 @@ from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.meta import prepare
+from callboard.runtime.log.postgres.places import PlaceTables
 from callboard.runtime.log.postgres.tables import Tables
 from callboard.runtime.log.postgres.thread import Worker
 
@@ -28,6 +29,7 @@ class Leases:
         self._link = Link(self.address)
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
+        self._places = PlaceTables(Tables(self._link))
 
     @classmethod
     def of(cls, log: PostgresLog) -> "Leases":
@@ -59,3 +61,9 @@ class Leases:
         if tables is None:  # its thread has ended, or has not connected
             raise StoreFailed(f"the leases of {self.address} are not open; use `async with`")
         return await self._thread.run(partial(self._link.transact, "changing leases", partial(work, tables)))
+
+    async def share(self, work: Callable[[PlaceTables], T]) -> T:
+        """Run a function on the capacity of models, each statement for itself. Raises StoreError."""
+        if self._tables is None:
+            raise StoreFailed(f"the leases of {self.address} are not open; use `async with`")
+        return await self._thread.run(partial(work, self._places))

@@ -13,6 +13,7 @@ tags        the sessions of each tag; in an encrypted log its keyed digest stand
 usage       the usage of each session by UTC day, model and profile
 budgets, reservations, reserved, unlogged   the spending of budgets above sessions: see `spending`
 workers, leases   the processes that run sessions, and the sessions that they share: see `leases`
+capacity, places   the calls and tokens of models that workers share: see `places`
 log         a view for people, with ids, times and kinds spelled out
 
 A migration is a tuple of statements. They run in one transaction, under an advisory lock, with `{s}` replaced
@@ -164,7 +165,33 @@ _SECOND: Final = (
     "CREATE INDEX leases_by_worker ON {s}.leases(worker)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND)
+_PLACES: Final = (
+    """CREATE TABLE {s}.capacity(
+    model text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL DEFAULT 0,
+    level bigint,
+    at_ms bigint) WITH (fillfactor = 50)""",
+    # Without a reference to the worker: the places of a lost one are held longer than its row.
+    """CREATE TABLE {s}.places(
+    model text COLLATE "C",
+    worker bigint,
+    number bigint NOT NULL,
+    share bigint NOT NULL,
+    in_flight bigint NOT NULL,
+    waiting bigint NOT NULL,
+    ends_ms bigint NOT NULL,
+    sessions bigint NOT NULL,
+    lacks bigint NOT NULL,
+    held bigint NOT NULL,
+    used bigint NOT NULL,
+    at_ms bigint NOT NULL,
+    calls bigint,
+    tokens_per_minute bigint,
+    timeout_ms bigint NOT NULL,
+    PRIMARY KEY (model, worker)) WITH (fillfactor = 50)""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES)
 """The statements of each migration; the number of the first is 1."""
 
 NEWEST: Final = len(MIGRATIONS)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.cluster.leases import Lease
-from callboard.actors.cluster.shares import Renewal, Shares, equal_shares
+from callboard.actors.cluster.shares import Renewal, Shares, fair_shares
 from callboard.actors.protocol.errors import MisuseError
 
 LEASE_MS, TIMEOUT_MS, STEP_MS = 1_000, 1_500, 50
@@ -35,11 +35,11 @@ def report(worker: int, number: int, share: int, in_flight: int, waiting: int, n
 def test_places_are_divided_equally_up_to_the_demand(
     limit: int, wants: dict[int, int], expected: dict[int, int]
 ) -> None:
-    assert equal_shares(limit, wants) == expected
+    assert fair_shares(limit, wants) == expected
 
 
 def test_the_remainder_goes_to_those_who_are_first() -> None:
-    assert equal_shares(1, {1: 1, 2: 1, 3: 1}, {1: 9, 2: 8, 3: 1}) == {1: 0, 2: 0, 3: 1}
+    assert fair_shares(1, {1: 1, 2: 1, 3: 1}, {1: 9, 2: 8, 3: 1}) == {1: 0, 2: 0, 3: 1}
 
 
 # --- the home -------------------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ def test_a_share_shrinks_only_once_the_worker_acts_by_the_smaller_one() -> None:
 def test_a_late_report_and_one_behind_the_lease_change_nothing() -> None:
     shares = Shares(4, TIMEOUT_MS)
     shares.renew(report(1, 2, 0, 0, 3), 0)
-    assert shares.renew(report(1, 1, 0, 0, 0), 0) == 0
-    assert shares.renew(report(1, 3, 0, 0, 0, LEASE_MS), LEASE_MS) == 0
+    assert shares.renew(report(1, 1, 0, 0, 0), 0) is None
+    assert shares.renew(report(1, 3, 0, 0, 0, 0), LEASE_MS) is None
     assert shares.held == 3
 
 
@@ -150,7 +150,7 @@ class World:
             return  # it does not arrive, or the server refuses it
         one.ends_ms = self.now + LEASE_MS
         told = Renewal(one.name, one.number, one.share, len(one.calls), one.waiting, one.ends_ms)
-        share = self.home.renew(told, self.now)
+        share = self.home.renew(told, self.now) or 0
         if self.rng.random() < 0.9:  # else the answer is lost
             one.share, one.lease = share, one.lease.renewed(sent)
 
@@ -172,7 +172,7 @@ def test_over_thirty_seconds_no_worker_gets_more_than_twice_an_equal_part(limit:
     for second in range(1, 31):
         for name in share:  # each has more calls than places, and each call ends within the second
             told = report(name, second, share[name], 0, 100, second)
-            share[name] = home.renew(told, second)
+            share[name] = home.renew(told, second) or 0
             used[name] += share[name]
     equal = sum(used.values()) / workers
     assert max(used.values()) <= 2 * equal

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
-from callboard.actors.session.capacity import MINUTE_MS, Line
+from callboard.actors.session.capacity import Line
 from callboard.actors.session.port_actions import Start
+from callboard.actors.session.token_bucket import MINUTE_MS
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.sessions import capacity_monitors as rules
