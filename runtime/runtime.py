@@ -15,6 +15,7 @@ from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedCapacity
+from callboard.runtime.cluster.client import Client
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
@@ -151,6 +152,14 @@ class Runtime(Operations, Running):
         self._life, self._secrets = ProcessLife(cancel_delay_s), Secrets(secrets, finds_keys=redact_keys)
         self._capacity, self._budgets = SharedCapacity(capacity), budgets_of(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
+
+    @staticmethod
+    def connect(url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> Client:
+        """Return a client of the sessions on a server, which runs none itself: use it with `async with`.
+
+        Parameters: see `open_log`. Raises MisuseError for a log that is not on a server.
+        """
+        return Client(url, key, encryption_key=encryption_key)
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()

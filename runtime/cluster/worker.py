@@ -31,6 +31,7 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.cluster.commands import SessionCommands
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import Claim, LeaseTables
@@ -38,9 +39,11 @@ from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S
+from callboard.runtime.sessions.session import Session
 
 SLOTS: Final = 100
 POLL_MS: Final = 500  # between two claims of a worker that has free slots
+QUIET_TURNS: Final = 3  # without work, after which a worker gives a session back that was not asked to close
 _LEFT_BY_ITSELF: Final = (SessionBusy, SessionFailed, StoreError)  # not for a fault of the worker's agents
 
 logger: Final = logging.getLogger("callboard.worker")
@@ -75,6 +78,7 @@ class ClusterWorker:
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._commands: SessionCommands
 
     def may_start(self) -> bool:
         """Return whether a port may start a request. Once it may not, the sessions are left."""
@@ -84,7 +88,9 @@ class ClusterWorker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Claim and run sessions until `stop` is set; then give them back at once. Raises StoreError."""
-        self._runtime._usable().may_start = self.may_start
+        writer = self._runtime._usable()
+        writer.may_start = self.may_start
+        self._commands = SessionCommands(self._runtime, writer, self._change)
         while not stop.is_set():
             await self._register()
             try:
@@ -129,11 +135,13 @@ class ClusterWorker:
             for claim in await self._change(lambda one: one.claim(number)):
                 if number == self.number and not self._has_lapsed:
                     self._begin(claim)
+        await self._commands.turn(number)
         return True
 
     async def _leave(self, grace_s: float) -> None:
         """Detach all sessions, and give them back once this process no longer runs them."""
         number, self._has_lapsed = self.number, True
+        self._commands.leave()
         live = self._runtime.live_sessions
         own = [live[name] for name in self._tasks if name in live]
         patience_s = grace_s + self._lease.lease_ms / 8_000
@@ -168,7 +176,7 @@ class ClusterWorker:
         """Run a session to the end of its request, then take it out of those that workers share."""
         name = claim.session
         try:
-            await self._asked(claim)
+            await self._asked(claim, number)
         except SessionDetached:
             return  # it is given back with all others of this worker
         except _LEFT_BY_ITSELF as error:
@@ -178,19 +186,35 @@ class ClusterWorker:
             why = failure_text(error)
             logger.warning("worker %s cannot run session %s: %s", self.name, name, why)
             await self._change(lambda one: one.refuse(number, name, why))
-        else:
-            await self._change(lambda one: one.finish(number, name))
 
-    async def _asked(self, claim: Claim) -> None:
-        host = self.hosts[claim.host]
-        try:
-            name, limits = claim.session, self._limits
-            session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
-            own = limits_of_ask(limits)
-            await session.ask(claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach")
-            await session.close()
-        except SessionEnded:
-            return  # an earlier worker closed it and died before it could say so
+    async def _asked(self, claim: Claim, number: int) -> None:
+        """Run a session for its request, or without one until no ask runs in it and no command waits."""
+        host, name, limits = self.hosts[claim.host], claim.session, self._limits
+        is_finished = False
+        while not is_finished:
+            try:
+                session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
+                if claim.request_id:
+                    own = limits_of_ask(limits)
+                    await session.ask(
+                        claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach"
+                    )
+                    await session.close()
+                else:
+                    await self._until_idle(session)
+                    await session.detach(0)
+            except SessionEnded as ended:  # perhaps by an earlier worker, which died before it could say so
+                await self._commands.refuse_all(number, name, ended)
+            is_finished = await self._change(lambda one: one.finish(number, name))
+
+    async def _until_idle(self, session: Session) -> None:
+        """Wait until a session has had nothing to do for a while, in which commands are looked for."""
+        quiet = 0
+        while quiet < QUIET_TURNS:
+            await asyncio.sleep(POLL_MS / 1_000)
+            is_busy = session.activity == "running" or self._commands.is_busy(session.id)
+            quiet = 0 if is_busy else quiet + 1
+            session._check_open()
 
 
 def _ignore(task: "asyncio.Future[Any]") -> None:

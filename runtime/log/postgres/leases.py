@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
+from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.tables import Tables
 
 LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each free slot
@@ -83,6 +84,7 @@ class LeaseTables:
     def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
         self._tables = tables
         self._cipher = cipher
+        self.commands = CommandTables(tables, cipher)
 
     # --- workers ------------------------------------------------------------------
 
@@ -145,9 +147,17 @@ class LeaseTables:
             values,
         )
 
-    def finish(self, worker: int, session: str) -> None:
-        """Take a session out of those that workers share, if this worker still has it."""
+    def finish(self, worker: int, session: str) -> bool:
+        """Take a session out of those that workers share, if this worker still has it.
+
+        Return False, and change nothing, while a command waits for the session.
+        """
+        # Locked first: a client locks the row as well, so its command is there or finds no row.
+        self._run("SELECT 1 FROM {s}.leases WHERE session = %s FOR UPDATE", (session,))
+        if self.commands.are_waiting(session):
+            return False
         self._run("DELETE FROM {s}.leases WHERE session = %s AND worker = %s", (session, worker))
+        return True
 
     # --- looking ------------------------------------------------------------------
 
@@ -155,6 +165,10 @@ class LeaseTables:
         """Return number and name of the worker that has a session under a live lease."""
         rows = self._run(_OWNER, (session,))
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def has(self, session: str) -> bool:
+        """Return True for a session that workers share, also one that none has opened yet."""
+        return bool(self._run("SELECT 1 FROM {s}.leases WHERE session = %s", (session,)))
 
     def workers(self) -> list[WorkerRow]:
         """Return all workers, with those whose lease has ended."""

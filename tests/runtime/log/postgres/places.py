@@ -54,7 +54,14 @@ class OnServer:
 
 TABLES: Final = (
     *("uses", "blobs", "events", "sessions", "removals", "tags", "usage"),
-    *("budgets", "reservations", "unlogged", "leases", "workers"),  # and `reserved`, by its reference
+    *(
+        "budgets",
+        "reservations",
+        "unlogged",
+        "commands",
+        "leases",
+        "workers",
+    ),  # and `reserved`, by its reference
 )
 _clean: Final[defaultdict[bytes | None, list[str]]] = defaultdict(list)
 """Empty schemas by their encryption key: making the tables takes ten times as long as emptying them."""
