@@ -16,9 +16,11 @@ from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedCapacity
 from callboard.runtime.cluster.client import Client
+from callboard.runtime.cluster.holding import Holding
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
@@ -100,6 +102,7 @@ class Runtime(Operations, Running):
     """
 
     _starter: SessionStarter | None = None
+    _holding: Holding | None = None
     _process = 0  # the id of the one that opened the runtime; 0 before that
 
     def __init__(
@@ -183,6 +186,8 @@ class Runtime(Operations, Running):
             Budgeting(self._budgets),
             self._observer,
         )
+        if isinstance(self._log, PostgresLog):
+            self._holding = self._live.leases = Holding(self, self._log)
         self._observer.start(lambda: gauges_of(self.stats()))
         self._life.is_ending = False
         self._catalog.remover.start()  # with the rest of what an earlier process had deleted
@@ -231,6 +236,9 @@ class Runtime(Operations, Running):
         errors += await closed([self._catalog.remover.aclose])
         errors += await starter.aclose() if starter else []
         errors += await closed([self._observer.aclose])
+        if self._holding is not None:
+            errors += await closed([self._holding.aclose])
+            self._holding = self._live.leases = None
         self._capacity.close()
         self._budgets.close()
         await self._log.close()

@@ -7,17 +7,17 @@ read from the log, so it does not matter which worker has the session, or whethe
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from callboard.actors.cluster.claims import WaitingSession, waits_for
-from callboard.actors.protocol.client_messages import AskEnded, SessionClosed, TellEnded
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, TellEnded
 from callboard.actors.protocol.errors import MisuseError, SessionNotFound, TellRefused
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
+from callboard.runtime.cluster.status import ClusterStats, stats_of
 from callboard.runtime.control.wire import (
     AnswerApproval,
     AskSession,
@@ -30,7 +30,6 @@ from callboard.runtime.control.wire import (
 from callboard.runtime.label_names import labels_of
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.commands import CommandRow
-from callboard.runtime.log.postgres.leases import WorkerRow
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Stored, event_of
 from callboard.runtime.log.reading import is_server, server_of
@@ -47,16 +46,6 @@ T = TypeVar("T")
 PAUSE_S: Final = 0.02  # before the log is asked again; twice as long each time, up to `PAUSE_S_MAX`
 PAUSE_S_MAX: Final = 1.0
 WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
-
-
-class ClusterStats(NamedTuple):
-    """The workers of a log, also those whose lease has ended, and the sessions that no worker has.
-
-    waiting: each session, and what it waits for; at most 1,000, the oldest first.
-    """
-
-    workers: tuple[WorkerRow, ...]
-    waiting: tuple[tuple[str, str], ...]
 
 
 class Client:
@@ -210,7 +199,8 @@ class Client:
         name = _id_of(request_id)
         command = _command(CancelAsk, {"session": session_id, "reason": reason})
         row = await self._sent(session_id, name, command)
-        return await self._ended(session_id, row.seq) if row.seq else None
+        running = await self._running_at(session_id, row.seq)
+        return await self._ended(session_id, row.seq, running) if running else None
 
     async def cancel_agent(
         self, session_id: str, address: str, reason: str = "", *, request_id: str | None = None
@@ -360,23 +350,26 @@ class Client:
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_S_MAX)
 
-    async def _ended(self, session_id: str, seq: int, request_id: str = "") -> Outcome[Any]:
-        """Wait for the end of an ask, the first behind this event. request_id: of it, if it is known."""
+    async def _running_at(self, session_id: str, seq: int) -> str:
+        """Return the request id of the ask that ran at an event; empty if none did."""
+        running, start = "", 1
+        while start <= seq and (page := await self._page(session_id, start, min(PAGE, seq + 1 - start))):
+            for row in page:
+                body = event_of(session_id, row).body
+                if isinstance(body, Ask | AskEnded):
+                    running = body.request_id if isinstance(body, Ask) else ""
+            start += len(page)
+        return running
+
+    async def _ended(self, session_id: str, seq: int, request_id: str) -> Outcome[Any]:
+        """Wait for the end of an ask, which is behind this event."""
         async for event in self.events(session_id, max(1, seq)):
             body = event.body
-            if isinstance(body, AskEnded) and request_id in ("", body.request_id):
-                found = await past_outcome(self._log, session_id, body.request_id, None)
+            if isinstance(body, AskEnded) and body.request_id == request_id:
+                found = await past_outcome(self._log, session_id, request_id, None)
                 assert found is not None
                 return found
         raise SessionNotFound(f"session {session_id} has ended without an outcome of {request_id!r:.100}")
-
-
-def stats_of(workers: Sequence[WorkerRow], waiting: Sequence[WaitingSession]) -> ClusterStats:
-    """Return the numbers of some workers, and what each waiting session waits for."""
-    live = [one.state for one in workers if one.left_ms > 0]
-    return ClusterStats(
-        tuple(workers), tuple((one.session, waits_for(one, live) or "its claim") for one in waiting)
-    )
 
 
 def _id_of(request_id: str | None) -> str:

@@ -28,6 +28,11 @@ class Leases:
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Return True between entering and leaving it."""
+        return self._tables is not None
+
     async def __aenter__(self) -> "Leases":
         """Connect. Raises StoreError."""
         try:

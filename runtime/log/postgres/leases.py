@@ -6,8 +6,7 @@
 All times are of the server's clock. A lease says who should run a session. Its epoch, head and digest, which
 each append compares, decide that no other process can append to it.
 
-Only sessions that were submitted have a row in `leases`, so no worker takes a session from a program that has
-opened it by itself.
+A runtime that opens sessions by itself holds them in the same way, as a worker without agents and slots.
 """
 
 from collections.abc import Sequence
@@ -45,6 +44,16 @@ _CANDIDATES: Final = (
 _SUBMIT: Final = (
     f"INSERT INTO {{s}}.leases(session, host, request_id, prompt, since_ms) VALUES (%s, %s, %s, %s, {_NOW}) "
     "ON CONFLICT (session) DO NOTHING"
+)
+_HOLD: Final = (
+    "INSERT INTO {s}.leases AS had(session, host, request_id, prompt, since_ms, worker) "
+    f"VALUES (%s, %s, '', '', {_NOW}, %s) ON CONFLICT (session) DO UPDATE SET worker = excluded.worker "
+    "WHERE had.worker IS NULL OR had.worker = excluded.worker OR %s OR NOT EXISTS "
+    f"(SELECT 1 FROM {{s}}.workers AS w WHERE w.id = had.worker AND w.ends_ms > {_NOW}) RETURNING session"
+)
+_IS_LEFT: Final = (
+    "SELECT 1 FROM {s}.leases AS l LEFT JOIN {s}.sessions AS s ON s.session_id = l.session "
+    "WHERE l.session = %s AND (s.status = 'unfinished' OR l.request_id <> '' AND s.status <> 'closed')"
 )
 _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
@@ -133,6 +142,28 @@ class LeaseTables:
             )
             for one in chosen
         ]
+
+    def hold(self, worker: int, session: str, host: str, *, steal: bool) -> str:
+        """Give a session to a worker that opens it by itself.
+
+        Return the name of the live owner that has it; empty if it is this worker's now. steal: True takes it
+        from a live owner, too.
+        """
+        if self._run(_HOLD, (session, host, worker, steal)):
+            return ""
+        owner = self.owner(session)
+        return owner[1] if owner else self.hold(worker, session, host, steal=steal)
+
+    def let_go(self, worker: int, session: str) -> None:
+        """Give a session back that a worker had opened by itself: it waits for another if work is left."""
+        if not self._run(
+            "SELECT 1 FROM {s}.leases WHERE session = %s AND worker = %s FOR UPDATE", (session, worker)
+        ):
+            return
+        if self.commands.are_waiting(session) or self._run(_IS_LEFT, (session,)):
+            self.give_back(worker, session)
+        else:
+            self._run("DELETE FROM {s}.leases WHERE session = %s", (session,))
 
     def give_back(self, worker: int, session: str) -> None:
         """Let a session wait again, if this worker still has it."""

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from callboard.actors.protocol.client_messages import Ask, Cancel, Tell
@@ -18,6 +19,7 @@ from callboard.actors.protocol.errors import (
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import client as module
 from callboard.runtime.cluster.client import Client
+from callboard.runtime.control.wire import CancelAsk
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
@@ -91,6 +93,24 @@ def test_a_cancel_returns_the_outcome_and_none_if_nothing_runs(world: World) -> 
         assert names_of(world.place.url, Cancel) == ["enough"]
 
     run(scene)
+
+
+def test_a_cancel_that_comes_behind_the_end_of_the_ask_has_no_outcome(world: World) -> None:
+    async def scene() -> None:
+        world.holds.set()
+        async with world.worker(world.host()), Runtime.connect(world.place.url) as client:
+            (seq, _) = (await client.ask("s", "do it", host="host")).head
+            await world.change(lambda one: one.commands.add("s", "c", _cancel(), ""))
+            await world.change(
+                lambda one: one._run("UPDATE {s}.commands SET seq = %s WHERE request_id = 'c'", (seq,))
+            )
+            assert await client.cancel("s", request_id="c") is None
+
+    run(scene)
+
+
+def _cancel() -> str:
+    return msgspec.json.encode(CancelAsk("s")).decode()
 
 
 def test_a_call_is_approved_and_tools_are_set_by_name(world: World) -> None:
