@@ -15,9 +15,12 @@ from callboard.actors.session.capacity import Capacity
 from callboard.runtime.agent import Agent, limits_of
 from callboard.runtime.approvals import Approver
 from callboard.runtime.budgets import SharedCapacity
+from callboard.runtime.cluster.client import Client
+from callboard.runtime.cluster.holding import Holding
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.http.settings import Http, checked_http
 from callboard.runtime.log.opening import log_of
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.fallback import ModelChoice, model_or_name, models_of
@@ -99,6 +102,7 @@ class Runtime(Operations, Running):
     """
 
     _starter: SessionStarter | None = None
+    _holding: Holding | None = None
     _process = 0  # the id of the one that opened the runtime; 0 before that
 
     def __init__(
@@ -152,6 +156,14 @@ class Runtime(Operations, Running):
         self._capacity, self._budgets = SharedCapacity(capacity), budgets_of(budgets, self._log)
         self._observer = Observer(telemetry, is_counting=metrics, has_content=log_content)
 
+    @staticmethod
+    def connect(url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> Client:
+        """Return a client of the sessions on a server, which runs none itself: use it with `async with`.
+
+        Parameters: see `open_log`. Raises MisuseError for a log that is not on a server.
+        """
+        return Client(url, key, encryption_key=encryption_key)
+
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
         # Imports hold the interpreter's lock, that of the schema library for 6 ms: better here, beside a wait
@@ -174,6 +186,8 @@ class Runtime(Operations, Running):
             Budgeting(self._budgets),
             self._observer,
         )
+        if isinstance(self._log, PostgresLog):
+            self._holding = self._live.leases = Holding(self, self._log)
         self._observer.start(lambda: gauges_of(self.stats()))
         self._life.is_ending = False
         self._catalog.remover.start()  # with the rest of what an earlier process had deleted
@@ -222,6 +236,9 @@ class Runtime(Operations, Running):
         errors += await closed([self._catalog.remover.aclose])
         errors += await starter.aclose() if starter else []
         errors += await closed([self._observer.aclose])
+        if self._holding is not None:
+            errors += await closed([self._holding.aclose])
+            self._holding = self._live.leases = None
         self._capacity.close()
         self._budgets.close()
         await self._log.close()

@@ -7,10 +7,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from callboard.actors.protocol import errors
-from callboard.actors.protocol.errors import CallboardError, StoreFailed
-from callboard.actors.protocol.immutable import NULL
-from callboard.runtime.control.wire import HAS_SOCKETS, Command, is_same_user, refuse_foreign
+from callboard.actors.protocol.errors import StoreFailed
+from callboard.runtime.control.wire import HAS_SOCKETS, Command, Reply, is_same_user, refuse_foreign
 from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.sqlite.owner import read_lock
 
@@ -27,12 +25,6 @@ class NoOwner(Exception):
     """The log has no owner that listens."""
 
 
-class _Answered(msgspec.Struct, frozen=True):
-    value: msgspec.Raw = NULL
-    error: str = ""
-    kind: str = ""
-
-
 def ask_owner(log: str, command: Command, kind: type[T]) -> T:
     """Let the owner of a log carry out a command; return its value, which is of this kind.
 
@@ -43,13 +35,10 @@ def ask_owner(log: str, command: Command, kind: type[T]) -> T:
     _, place = read_lock(file_of(log).resolve())
     if not place:
         raise NoOwner
-    answer = _talk(log, place, msgspec.json.encode(command) + b"\n")
-    if answer.error:
-        raise _error(answer)
-    return msgspec.json.decode(answer.value, type=kind)
+    return _talk(log, place, msgspec.json.encode(command) + b"\n").as_type(kind)
 
 
-def _talk(log: str, place: str, line: bytes) -> _Answered:
+def _talk(log: str, place: str, line: bytes) -> Reply:
     """Send a line to the owner. Raises NoOwner if none is there, StoreFailed if it does not answer."""
     if not HAS_SOCKETS:
         raise StoreFailed(f"this system has no Unix sockets; ask the program that runs {log} itself")
@@ -64,7 +53,7 @@ def _talk(log: str, place: str, line: bytes) -> _Answered:
         raise StoreFailed(f"the owner of {log} does not answer on {place}: {error}") from error
 
 
-def _asked(place: str, line: bytes) -> _Answered:
+def _asked(place: str, line: bytes) -> Reply:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_TIMEOUT_S)
         connection.connect(os.fspath(place))
@@ -76,14 +65,4 @@ def _asked(place: str, line: bytes) -> _Answered:
             parts.append(part)
     if not parts:
         raise StoreFailed(f"the owner has closed {place} without an answer; try again")
-    return msgspec.json.decode(b"".join(parts), type=_Answered)
-
-
-def _error(answer: _Answered) -> CallboardError:
-    """Return the error of the command as an exception of its kind, which decides the exit code."""
-    kind = getattr(errors, answer.kind, None)
-    is_plain = isinstance(kind, type) and issubclass(kind, CallboardError)
-    try:
-        return kind(answer.error) if is_plain and kind is not None else CallboardError(answer.error)
-    except TypeError:  # one with further fields
-        return CallboardError(answer.error)
+    return msgspec.json.decode(b"".join(parts), type=Reply)

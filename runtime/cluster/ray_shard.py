@@ -25,7 +25,6 @@ from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.cluster.ray_driver import driver
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.reading import is_server, shown_address
 from callboard.runtime.runtime import Runtime
@@ -150,7 +149,7 @@ class Shard:
 
     async def _serve(self, hosts: list[Agent], runtime: Runtime, log: PostgresLog) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with Leases.of(log) as leases, runtime:
+        async with log.leases() as leases, runtime:
             self._runtime = runtime
             name = f"{self._name}@{self._node[:8]}:{os.getpid()}"
             slots, lease_ms = self._spec.slots, self._spec.lease_ms

@@ -92,7 +92,7 @@ class RayShards:
 
     def _leases(self) -> Leases:
         _, log = self.spec.made()
-        return Leases.of(log)
+        return log.leases()
 
 
 async def start_shards(

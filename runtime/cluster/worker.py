@@ -37,6 +37,7 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.limits import Limits, fill, millis
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.cluster.commands import SessionCommands
 from callboard.runtime.cluster.shared_capacity import WorkerCapacity
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.postgres.cluster import Leases
@@ -45,11 +46,14 @@ from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S
+from callboard.runtime.sessions.session import Session
 from callboard.runtime.statistics import WorkerStats
 
 SLOTS: Final = 100
 POLL_MS: Final = 500  # between two claims of a worker that has free slots
 OPENING_MAX: Final = 32  # sessions that it opens at a time
+QUIET_TURNS: Final = 3  # without work, after which a worker gives a session back that was not asked to close
+
 logger: Final = logging.getLogger("callboard.worker")
 
 
@@ -89,8 +93,8 @@ class ClusterWorker:
         self._capacity = WorkerCapacity(leases, runtime._capacity, timeout_ms)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: set[str] = set()
-        self._ended: set[str] = set()  # which the server has not been told yet
-        self._is_due = asyncio.Event()  # since there is room for other sessions, or some have ended
+        self._is_due = asyncio.Event()  # since there is room for other sessions
+        self._commands: SessionCommands
 
     def may_start(self) -> bool:
         """Return whether a port may start a request. Once it may not, the sessions are left."""
@@ -117,8 +121,10 @@ class ClusterWorker:
         A server that fails for a while is tried again. Raises StoreError for one that fails at the beginning,
         and for a log that cannot be used any more.
         """
-        self._runtime._usable().may_start = self.may_start
+        writer = self._runtime._usable()
+        writer.may_start = self.may_start
         self._runtime._worker = self.stats
+        self._commands = SessionCommands(self._runtime, writer, self._change)
         while not stop.is_set():
             try:
                 await self._register()
@@ -161,35 +167,35 @@ class ClusterWorker:
             return
 
     async def _turn(self) -> bool:
-        """Tell what has ended, renew the lease if it is due, and claim. Return False without a lease."""
+        """Renew the lease if it is due, claim, and post commands. Return False if the lease has ended."""
         self._is_due.clear()
-        number, sent, ended = self.number, monotonic_ms(), sorted(self._ended)
+        number, sent, running = self.number, monotonic_ms(), list(self._tasks)
         renews = self._lease.renews_in_ms(sent) == 0
-        running = [name for name in self._tasks if name not in self._ended]
         room = min(self.slots - len(running), OPENING_MAX - len(self._opening))
 
         def work(tables: LeaseTables) -> list[Claim] | None:
-            if ended:
-                tables.finish(number, ended)
-            if renews and not tables.renew(number, running, is_draining=False):
-                return None
+            if renews:
+                if not tables.renew(number, len(running), is_draining=False):
+                    return None
+                tables.keep_only(number, running)
             return tables.claim(number, room, self._losses_max) if room > 0 else []
 
-        if ended or renews or room > 0:
+        if renews or room > 0:
             claimed = await self._change(work)
             if claimed is None:
                 return False
-            self._ended.difference_update(ended)
             if renews:
                 self._lease = self._lease.renewed(sent)
             for claim in claimed:
                 if number == self.number and not self._has_lapsed:
                     self._begin(claim)
+        await self._commands.turn(number)
         return True
 
     async def _leave(self, grace_s: float) -> None:
         """Detach all sessions, and give them back once this process no longer runs them."""
         number, self._has_lapsed = self.number, True
+        self._commands.leave()
         live = self._runtime.live_sessions
         own = [live[name] for name in self._tasks if name in live]
         patience_s = grace_s + self._lease.lease_ms / 8_000
@@ -203,14 +209,7 @@ class ClusterWorker:
             await asyncio.wait(tasks, timeout=patience_s)
         self._tasks.clear()
         self._opening.clear()
-        ended = sorted(self._ended)
-
-        def work(tables: LeaseTables) -> None:
-            tables.finish(number, ended)
-            tables.leave(number)
-
-        await self._change(work)
-        self._ended.clear()
+        await self._change(lambda one: one.leave(number))
 
     def _change(self, work: Callable[[LeaseTables], Any]) -> Awaitable[Any]:
         return self._leases.change(work)
@@ -239,7 +238,7 @@ class ClusterWorker:
         """Run a session to the end of its request, then take it out of those that workers share."""
         name = claim.session
         try:
-            await self._asked(claim)
+            await self._asked(claim, number)
         except SessionDetached:
             return  # it is given back with all others of this worker
         except Exception as error:
@@ -250,21 +249,36 @@ class ClusterWorker:
                 return
             logger.warning("worker %s cannot run session %s: %s", self.name, name, why)
             await self._change(lambda one: one.refuse(number, name, why))
-        else:
-            self._ended.add(name)
-            self._is_due.set()
 
-    async def _asked(self, claim: Claim) -> None:
-        host = self.hosts[claim.host]
-        try:
-            name, limits = claim.session, self._limits
-            session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
-            self._note_opened(name)
-            own = limits_of_ask(limits)
-            await session.ask(claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach")
-            await session.close()
-        except SessionEnded:
-            return  # an earlier worker closed it and died before it could say so
+    async def _asked(self, claim: Claim, number: int) -> None:
+        """Run a session for its request, or without one until no ask runs in it and no command waits."""
+        host, name, limits = self.hosts[claim.host], claim.session, self._limits
+        is_finished = False
+        while not is_finished:
+            try:
+                session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
+                self._note_opened(name)
+                if claim.request_id:
+                    own = limits_of_ask(limits)
+                    await session.ask(
+                        claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach"
+                    )
+                    await session.close()
+                else:
+                    await self._until_idle(session)
+                    await session.detach(0)
+            except SessionEnded as ended:  # perhaps by an earlier worker, which died before it could say so
+                await self._commands.refuse_all(number, name, ended)
+            is_finished = await self._change(lambda one: one.finish(number, name))
+
+    async def _until_idle(self, session: Session) -> None:
+        """Wait until a session has had nothing to do for a while, in which commands are looked for."""
+        quiet = 0
+        while quiet < QUIET_TURNS:
+            await asyncio.sleep(POLL_MS / 1_000)
+            is_busy = session.activity == "running" or self._commands.is_busy(session.id)
+            quiet = 0 if is_busy else quiet + 1
+            session._check_open()
 
 
 def _is_passing(error: Exception) -> bool:

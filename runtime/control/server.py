@@ -22,12 +22,14 @@ from callboard.runtime.control.wire import (
     LINE_BYTES_MAX,
     AnswerApproval,
     Answered,
+    AskSession,
     CancelAsk,
     Command,
     DeleteSession,
     ForkSession,
     ListApprovals,
     PruneSessions,
+    SetTools,
     ShownApproval,
     TellAgent,
     Vacuum,
@@ -110,8 +112,8 @@ async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
     if 0 < command.seen < command.seq:
         raise MisuseError(f"call {command.seq} is not on your page yet: look at it before you answer")
     said = (command.is_approved, command.note, command.by)
-    always, values, reuses = command.is_always, command.values, command.reuses
-    given = ApprovalAnswer(*said, is_always=always, values=values, reuses=reuses)
+    changed = (command.arguments, command.is_always, command.values)
+    given = ApprovalAnswer(*said, *changed, reuses=command.reuses, labels=command.labels)
     return await session._approval_port.answer(command.seq, given)
 
 
@@ -134,9 +136,26 @@ async def _tell(runtime: Controlled, command: TellAgent) -> int:
     await refuse_unseen(runtime.log, command.session, command.seen)
     try:
         async with asyncio.timeout(command.wait_s):
-            return await session.tell(command.address, command.text, request_id=command.request_id or None)
+            name, labels = command.request_id or None, command.labels
+            return await session.tell(command.address, command.text, request_id=name, labels=labels)
     except TimeoutError:
         return 0
+
+
+async def _ask(runtime: Controlled, command: AskSession) -> str:
+    """Begin an ask. Return its request id once it is durable."""
+    return await runtime.running(command.session).submit(
+        command.prompt,
+        output_schema=command.schema,
+        limits=command.limits,
+        request_id=command.request_id,
+        labels=command.labels,
+    )
+
+
+async def _set_tools(runtime: Controlled, command: SetTools) -> None:
+    session = runtime.running(command.session)
+    await session.set_tools(command.tools, agent=command.agent, address=command.address)
 
 
 async def _delete(runtime: Controlled, command: DeleteSession) -> int:
@@ -157,6 +176,8 @@ HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] =
     AnswerApproval: _answer,
     CancelAsk: _cancel,
     TellAgent: _tell,
+    AskSession: _ask,
+    SetTools: _set_tools,
     ForkSession: fork_session,
     DeleteSession: _delete,
     PruneSessions: _prune,

@@ -7,14 +7,18 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol import errors
+from callboard.actors.protocol.errors import CallboardError, StoreFailed
 from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
 from callboard.runtime.log.session_rows import ForksChoice, SessionStatus
+
+T = TypeVar("T")
 
 LINE_BYTES_MAX: Final = 1024 * 1024
 """The longest request: a fork carries the results that it changes. Answers have no such limit."""
@@ -48,6 +52,8 @@ class AnswerApproval(Base, frozen=True, tag="answer"):
     values: dict[str, Any] | None = None
     reuses: bool = False
     seen: int = 0
+    arguments: dict[str, Any] | None = None
+    labels: tuple[str, ...] = ()
 
 
 class CancelAsk(Base, frozen=True, tag="cancel"):
@@ -71,6 +77,32 @@ class TellAgent(Base, frozen=True, tag="tell"):
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=50)] = 50.0
     request_id: str = ""
     seen: int = 0
+    labels: tuple[str, ...] = ()
+
+
+class AskSession(Base, frozen=True, tag="ask"):
+    """A prompt for the host of a session. request_id: a name for this ask: the same name again asks nothing.
+
+    prompt: a text, content blocks, or the fields of the host's contract. schema: of the report, None for the
+    host's own. host: the agent that opens the session if there is none of this id; empty for none.
+    """
+
+    session: str
+    prompt: str | list[dict[str, Any]] | dict[str, Any]
+    request_id: str
+    schema: dict[str, Any] | None = None
+    limits: Limits | None = None
+    labels: tuple[str, ...] = ()
+    host: str = ""
+
+
+class SetTools(Base, frozen=True, tag="set_tools"):
+    """The names of the tools that an agent, or every agent of a profile, has from its next request on."""
+
+    session: str
+    tools: tuple[str, ...]
+    agent: str = ""
+    address: str = ""
 
 
 class ForkSession(Base, frozen=True, tag="fork"):
@@ -115,6 +147,8 @@ Command: TypeAlias = (
     | AnswerApproval
     | CancelAsk
     | TellAgent
+    | AskSession
+    | SetTools
     | ForkSession
     | DeleteSession
     | PruneSessions
@@ -157,6 +191,28 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Any = None
     error: str = ""
     kind: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An `Answered` as the sender of the command reads it."""
+
+    value: msgspec.Raw = NULL
+    error: str = ""
+    kind: str = ""
+
+    def as_type(self, kind: type[T]) -> T:
+        """Return the value. Raises the error of the command, as an exception of its kind."""
+        if self.error:
+            raise self._error()
+        return msgspec.json.decode(self.value, type=kind)
+
+    def _error(self) -> CallboardError:
+        kind = getattr(errors, self.kind, None)
+        is_plain = isinstance(kind, type) and issubclass(kind, CallboardError)
+        try:
+            return kind(self.error) if is_plain and kind is not None else CallboardError(self.error)
+        except TypeError:  # one with further fields
+            return CallboardError(self.error)
 
 
 COMMANDS: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(Command)

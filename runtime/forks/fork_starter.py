@@ -30,6 +30,7 @@ from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.budgeting import Bound
+from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.probing import Probed
 from callboard.runtime.sessions.resuming import (
     RecordedSession,
@@ -50,6 +51,7 @@ class ForkStarter(ABC):
     """Begins forks, and connects them in each process that runs them."""
 
     log: EventLog
+    live: LiveSessions
     writer: GroupWriter
     secrets: Secrets
     observer: Observer
@@ -143,6 +145,7 @@ class ForkStarter(ABC):
         recovered = recover_session(name, shared, first, self._gate(), answered, has_run=False)
         given = (row.title for row in await self.log.sessions() if row.session_id == first.origin)
         title = next(given, "") or first_title(shared.events)
+        await self.live.hold(name, found.opened.host)
         # Its first events come with it: a fork without `Forked` would be resumed as if it were its origin.
         head = await self.log.fork(name, now_ms(), title, first.origin, planned.base, own=recovered.posted)
         self.writer.attach(name, 1, head)

@@ -55,11 +55,19 @@ class Segment(NamedTuple):
     last: int
 
 
+class Carried(NamedTuple):
+    """A command of a client that an event carries out. command: its number. seq: of the event."""
+
+    command: int
+    seq: int
+
+
 class Append(NamedTuple):
     """Events that continue a session: seqs expected_head+1, +2, ...
 
     spending: the changes that these events make to the spending of budgets. A store without `spending` is
-    given none. usage: the charges of the calls that they settle; a store need not keep them.
+    given none. usage: the charges of the calls that they settle; a store need not keep them. carried: the
+    commands that they carry out, which are marked together with them; only a store with commands gets any.
     """
 
     session_id: str
@@ -68,6 +76,7 @@ class Append(NamedTuple):
     events: Sequence[Event]
     spending: Sequence[SpendingChange] = ()
     usage: Sequence[Charge] = ()
+    carried: Sequence[Carried] = ()
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):

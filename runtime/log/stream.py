@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import SessionFailed, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import SpendingChange
 from callboard.actors.session.usage_books import Charge
-from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.protocol import Append, Carried, Head
 
 EVERYTHING: Final = 1 << 62  # a seq that no session reaches
 
@@ -28,6 +28,7 @@ class Stream(msgspec.Struct, eq=False):
     staged: list[Event] = []
     spending: list[SpendingChange] = []
     usage: list[Charge] = []
+    carried: list[Carried] = []
     error: Exception | None = None
     on_durable: OnDurable = lambda head: None
     on_failure: OnFailure = lambda error: None
@@ -38,11 +39,12 @@ class Stream(msgspec.Struct, eq=False):
         """Return all staged events as one append, and forget them."""
         events, self.staged = self.staged, []
         first = events[0].seq - 1
-        if not (self.spending or self.usage):
+        if not (self.spending or self.usage or self.carried):
             return Append(self.session_id, first, self.epoch, events)
         spending, self.spending = self.spending, []
         usage, self.usage = self.usage, []
-        return Append(self.session_id, first, self.epoch, events, spending, usage)
+        carried, self.carried = self.carried, []
+        return Append(self.session_id, first, self.epoch, events, spending, usage, carried)
 
     def check(self) -> None:
         """Raise the error of a dead session."""

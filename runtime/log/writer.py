@@ -16,7 +16,7 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,7 @@ from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFo
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.budget_keys import SpendingChange
 from callboard.actors.session.usage_books import Charge
-from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
+from callboard.runtime.log.protocol import EMPTY, Append, Carried, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream
 
 UNDURABLE_MAX: Final = 8_192  # events of all sessions that may wait for the disk before ports pause
@@ -72,6 +72,9 @@ class GroupWriter:
         self._process = os.getpid()
         self.may_start = _always
         """Whether ports may start requests now: not where the right to run sessions may have ended."""
+
+        self.on_staged: dict[str, Callable[[Sequence[Event]], Iterable[Carried]]] = {}
+        """By session: finds the commands that new events carry out, for the batch of these events."""
 
         self.undurable = 0  # number of events that were staged and are not durable yet
         self.commit_times: deque[float] = deque(maxlen=TIMES_MAX)  # seconds of the last commits
@@ -133,6 +136,8 @@ class GroupWriter:
             stream.spending += spending
         if usage:
             stream.usage += usage
+        if self.on_staged and (carried_by := self.on_staged.get(session_id)) is not None:
+            stream.carried += carried_by(events)
         self.undurable += len(events)
         if self._task is not None:
             self._nap_if_due()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Generic, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from callboard.actors.protocol.bundles import Bundle
@@ -28,6 +28,16 @@ class Waiting(NamedTuple):
     error: Diverged
 
 
+class SessionLeases(Protocol):
+    """The leases by which a process holds its sessions, where several can run the sessions of one log."""
+
+    async def hold(self, session: str, host: str, *, steal: bool) -> str:
+        """Take the lease of a session. Return the name of its live owner; empty once it is ours."""
+
+    def let_go(self, session: str) -> None:
+        """Give the lease of a session back, some time soon."""
+
+
 class LiveSessions:
     """The live sessions of one log, of all runtimes that share it.
 
@@ -41,6 +51,7 @@ class LiveSessions:
         self._asleep: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._claimed: set[str] = set()
         self.waiting: dict[str, Waiting] = {}
+        self.leases: SessionLeases | None = None  # a log that only one process can open has none
 
     def __contains__(self, session_id: str) -> bool:
         holder = self._sessions.get(session_id)
@@ -77,12 +88,27 @@ class LiveSessions:
         for sessions in (self._sessions, self._asleep):
             if sessions.get(name) is session:
                 del sessions[name]
+        self.let_go(name)
 
     def _to_sleep(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
         on_leave()
         if self._sessions.get(name) is session:
             del self._sessions[name]
             self._asleep[name] = session
+            self.let_go(name)
+
+    async def hold(self, session_id: str, host: str, *, steal: bool = False) -> None:
+        """Take the lease of a session that begins here. Raises SessionBusy for one that another process runs.
+
+        host: the name of its host. steal: True takes it from a live process, too.
+        """
+        if self.leases is not None and (owner := await self.leases.hold(session_id, host, steal=steal)):
+            raise _owned(session_id, owner)
+
+    def let_go(self, session_id: str) -> None:
+        """Give the lease of a session back, unless it runs here."""
+        if self.leases is not None and session_id not in self:
+            self.leases.let_go(session_id)
 
     async def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
         """Remember that the code of this process does not fit a session. The time runs from the first one."""
@@ -146,10 +172,14 @@ class LiveSessions:
 async def refuse_owned(log: EventLog, session_id: str) -> None:
     """Refuse a session that another process runs under a live lease. Raises SessionBusy."""
     if owner := await log.owner(session_id):
-        raise SessionBusy(
-            f"session {session_id} runs in worker {owner}, which has a lease on it; stop that worker first, "
-            "or take the session from it with `resume(..., steal=True)`"
-        )
+        raise _owned(session_id, owner)
+
+
+def _owned(session_id: str, owner: str) -> SessionBusy:
+    return SessionBusy(
+        f"session {session_id} runs in worker {owner}, which has a lease on it; stop that worker first, "
+        "or take the session from it with `resume(..., steal=True)`"
+    )
 
 
 _of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary()

@@ -15,12 +15,12 @@ Ended: TypeAlias = tuple[EndedAsk, tuple[int, str]]
 
 
 async def past_outcome(
-    log: EventLog, session_id: str, request_id: str | None, types: SessionTypes
+    log: EventLog, session_id: str, request_id: str | None, types: SessionTypes | None
 ) -> Outcome | None:
     """Return the outcome of an ask that has ended; None if it has not.
 
-    request_id: None for the latest ask that ended. Raises UnknownName for an id that no ask of the session
-    has, SessionNotFound, CorruptLog, MissingType.
+    request_id: None for the latest ask that ended. types: None for plain JSON values. Raises UnknownName for
+    an id that no ask of the session has, SessionNotFound, CorruptLog, MissingType.
     """
     found: Ended | None = None
     reader = AskReader()

@@ -47,7 +47,7 @@ from callboard.runtime.sessions.instances import profile_at
 from callboard.runtime.sessions.known_hosts import KnownHosts
 from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
-from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession, refuse_owned
+from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed, needs_probe, probe
 from callboard.runtime.sessions.resuming import (
     Continuing,
@@ -124,9 +124,8 @@ class SessionStarter(ForkStarter):
                 return live
             if new.session_id:
                 with contextlib.suppress(SessionNotFound):
-                    how = Continuing(
-                        new.limits, files=new.files, memory=new.memory, permissions=new.permissions
-                    )
+                    given = (new.files, new.memory, new.permissions)
+                    how = Continuing(new.limits, 0.0, False, False, None, *given)
                     return await self._resume(name, agent, how)
             return await self._create(name, agent, new)
 
@@ -160,6 +159,7 @@ class SessionStarter(ForkStarter):
             )
             opened = self.budgets.bind(opened, tags, found.unpriced)
             await self.budgets.load(opened.scopes)
+            await self.live.hold(name, agent.name)
             epoch = await self.log.create(name, now_ms(), title_text(new.title, self.secrets))
             session = self._session(name, found, self._types_of(found), deps, scope)
             session._bound = self.budgets.begin(name, epoch, opened.scopes)
@@ -179,6 +179,7 @@ class SessionStarter(ForkStarter):
             yield scope
         except BaseException as error:
             self.sources.release(scope)
+            self.live.let_go(session_id)
             if self.is_closed and isinstance(error, StoreError):
                 raise closed_before(session_id) from error
             raise
@@ -224,8 +225,7 @@ class SessionStarter(ForkStarter):
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former._has_failed:
                 await former.close()
-            if not how.steal:
-                await refuse_owned(self.log, session_id)
+            await self.live.hold(session_id, agent.name, steal=how.steal)
             taken = await take_over(self.log, session_id, found.opened, rules)
             # Up to its place among the live ones it is claimed: it could be deleted while it is read.
             recorded = taken.recorded
@@ -266,11 +266,12 @@ class SessionStarter(ForkStarter):
 
     async def _wake(self, found: SessionAgents, deps: SessionDeps, scope: Scope, session: Session) -> None:
         """Bring a sleeping session back, as `resume` does in another process."""
-        name, ends_at = session.session_id, session._slept.head.seq
+        name, ends_at, host = session.session_id, session._slept.head.seq, found.opened.host
         rules = ResumeRules(
             "accept", session._types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
         )
         with self.live.claim(name, steal=False):
+            await self.live.hold(name, host)
             taken = await take_over(self.log, name, found.opened, rules)
             session._bound = await self.budgets.go_on(name, taken.epoch, taken.recorded)
             first = continuation(taken.recorded, replace(found.opened, scopes=session._bound.scopes))

@@ -19,6 +19,7 @@ def test_status_lists_what_was_submitted_and_what_it_waits_for() -> None:
             "workers": [],
             "waiting": [{"session": "s", "for": "a worker with the agent 'host'", "refusal": ""}],
             "backlog": {"sessions": 1, "oldest_ms": ANY},
+            "shares": [],
             "replicas": [],
             "warnings": [ANY, ANY, ANY],  # the tests' server keeps no promise about a loss of power
         }

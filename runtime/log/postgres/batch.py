@@ -2,8 +2,9 @@
 
 The statement moves the heads of those sessions that are where their writer believes: same epoch, same head,
 and the same digest of its last event. It inserts events, large values, usage and spending of these sessions,
-and returns their numbers. The others are refused and have changed nothing. The digest is compared because a
-server that was set back may give an epoch twice.
+marks the commands that their events carry out, and returns the numbers of the sessions. The others are
+refused and have changed nothing. The digest is compared because a server that was set back may give an epoch
+twice.
 
 It is one statement outside a transaction, so that a client that is stopped in between holds no row.
 """
@@ -24,7 +25,7 @@ from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut
 from callboard.runtime.log.postgres.arrays import byteas, int8s, texts
 from callboard.runtime.log.postgres.spending import SpendingTables, usage_columns, usage_rows
-from callboard.runtime.log.protocol import Append, Head, refusal
+from callboard.runtime.log.protocol import Append, Carried, Head, refusal
 from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of, details_of, title_of
 from callboard.runtime.log.spending import NetChanges, Place, summed
 
@@ -84,6 +85,9 @@ FROM unnest(%s, %s, %s, %s, %s, %s) AS p(session, call, scope, period, tokens, m
 JOIN moved ON moved.id = p.session ON CONFLICT DO NOTHING),
 settled AS (DELETE FROM {s}.reservations AS had USING unnest(%s, %s) AS d(session, call), moved
 WHERE had.call = d.call AND moved.id = d.session)"""
+_CARRIED: Final = """, carried AS (UPDATE {s}.commands AS had SET seq = c.seq
+FROM unnest(%s, %s, %s) AS c(session, command, seq) JOIN moved ON moved.id = c.session
+WHERE had.id = c.command AND had.seq = 0 AND had.answer = '')"""
 _END: Final = "\nSELECT id FROM moved"
 
 
@@ -106,6 +110,7 @@ class Move(msgspec.Struct, eq=False):
     change: RowChange = NO_CHANGE
     usage: dict[Place, Usage] = {}
     spending: list[SpendingChange] = []
+    carried: list[Carried] = []
 
     def add(self, part: Append, sealing: Sealing) -> None:
         """Add events behind the others."""
@@ -114,6 +119,7 @@ class Move(msgspec.Struct, eq=False):
         self.sealings.append(sealing)
         self.change = change_of(part.events, self.change)
         self.spending += part.spending
+        self.carried += part.carried
         for place, usage in summed(part.usage).items():
             self.usage[place] = plus(self.usage.get(place, ZERO), usage)
 
@@ -160,6 +166,7 @@ class Plan:
             self._tags(ordered),
             _usage(ordered),
             _spending(ordered, spending),
+            _carried(ordered),
         ]
         text = statement_of(is_changed, *map(bool, parts))
         values = [*self._moved(ordered, is_changed=is_changed), *self._events(ordered)]
@@ -262,14 +269,25 @@ def _spending(moves: Sequence[Move], spending: SpendingTables) -> list[Any]:
     return spending.columns(nets) if nets else []
 
 
+def _carried(moves: Sequence[Move]) -> list[Any]:
+    marks = [(move.known.number, one) for move in moves for one in move.carried]
+    if not marks:
+        return []
+    commands, seqs = [one.command for _, one in marks], [one.seq for _, one in marks]
+    return [int8s([number for number, _ in marks]), int8s(commands), int8s(seqs)]
+
+
 def _places(cuts: tuple[Cut, ...]) -> str:
     return msgspec.json.encode([(cut.offset, cut.digest.hex()) for cut in cuts]).decode()
 
 
 @cache
-def statement_of(is_changed: bool, blobs: bool, tags: bool, usage: bool, spent: bool) -> str:
+def statement_of(
+    is_changed: bool, blobs: bool, tags: bool, usage: bool, spent: bool, carried: bool = False
+) -> str:
     """Return the text of the statement with these parts."""
     more = {"changes": _CHANGES, "more": ", %s" * 7, "names": _CHANGED} if is_changed else {}
     moved = _MOVED % (more or {"changes": "", "more": "", "names": ""})
-    chosen = zip((blobs, tags, usage, spent), (_BLOBS, _TAGS, _USAGE, _SPENT), strict=True)
+    texts_of_parts = (_BLOBS, _TAGS, _USAGE, _SPENT, _CARRIED)
+    chosen = zip((blobs, tags, usage, spent, carried), texts_of_parts, strict=True)
     return moved + _EVENTS + "".join(text for is_in, text in chosen if is_in) + _END

@@ -9,7 +9,6 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
-from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.places import PlaceTables
 from callboard.runtime.log.postgres.tables import Tables
@@ -31,12 +30,10 @@ class Leases:
         self._tables: LeaseTables | None = None
         self._places = PlaceTables(Tables(self._link))
 
-    @classmethod
-    def of(cls, log: PostgresLog) -> "Leases":
-        """Return the leases of a log, with its address and its keys."""
-        found = cls(log.address)
-        found._keys = (log._hash_chain, log._encryption_key)
-        return found
+    @property
+    def is_open(self) -> bool:
+        """Return True between entering and leaving it."""
+        return self._tables is not None
 
     async def __aenter__(self) -> "Leases":
         """Connect. Raises StoreError."""

@@ -6,8 +6,7 @@
 All times are of the server's clock. A lease says who should run a session. Its epoch, head and digest, which
 each append compares, decide that no other process can append to it.
 
-Only sessions that were submitted have a row in `leases`, so no worker takes a session from a program that has
-opened it by itself.
+A runtime that opens sessions by itself holds them in the same way, as a worker without agents and slots.
 """
 
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from callboard.actors.cluster.claims import LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
+from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.health import Health, health_of
 from callboard.runtime.log.postgres.tables import Tables
 
@@ -57,6 +57,16 @@ _CANDIDATES: Final = (
 _SUBMIT: Final = (
     f"INSERT INTO {{s}}.leases(session, host, request_id, prompt, since_ms) VALUES (%s, %s, %s, %s, {_NOW}) "
     "ON CONFLICT (session) DO UPDATE SET losses = 0 WHERE leases.losses > 0"
+)
+_HOLD: Final = (
+    "INSERT INTO {s}.leases AS had(session, host, request_id, prompt, since_ms, worker) "
+    f"VALUES (%s, %s, '', '', {_NOW}, %s) ON CONFLICT (session) DO UPDATE SET worker = excluded.worker "
+    "WHERE had.worker IS NULL OR had.worker = excluded.worker OR %s OR NOT EXISTS "
+    f"(SELECT 1 FROM {{s}}.workers AS w WHERE w.id = had.worker AND w.ends_ms > {_NOW}) RETURNING session"
+)
+_IS_LEFT: Final = (
+    "SELECT 1 FROM {s}.leases AS l LEFT JOIN {s}.sessions AS s ON s.session_id = l.session "
+    "WHERE l.session = %s AND (s.status = 'unfinished' OR l.request_id <> '' AND s.status <> 'closed')"
 )
 _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
@@ -110,6 +120,7 @@ class LeaseTables:
     def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
         self._tables = tables
         self._cipher = cipher
+        self.commands = CommandTables(tables, cipher)
 
     # --- workers ------------------------------------------------------------------
 
@@ -119,16 +130,16 @@ class LeaseTables:
         rows = self._run(_REGISTER, (name, texts(hosts), slots, lease_ms, lease_ms))
         return int(rows[0][0])
 
-    def renew(self, worker: int, running: Sequence[str], *, is_draining: bool) -> bool:
-        """Renew a lease, and give those of its sessions back that the worker does not run.
-
-        Return False if it has ended: then its sessions may be another worker's.
-        """
-        if not self._run(_RENEW, (len(running), is_draining, worker)):
+    def renew(self, worker: int, running: int, *, is_draining: bool) -> bool:
+        """Renew a lease. Return False if it has ended: then its sessions may be another worker's."""
+        if not self._run(_RENEW, (running, is_draining, worker)):
             return False
-        self._run(_GIVE_BACK_OTHERS, (worker, texts(running)))
         self._run(_SURVIVED, (worker,))
         return True
+
+    def keep_only(self, worker: int, running: Sequence[str]) -> None:
+        """Give those sessions of a worker back that it does not run, whatever went wrong."""
+        self._run(_GIVE_BACK_OTHERS, (worker, texts(running)))
 
     def leave(self, worker: int) -> None:
         """End a lease, and give all its sessions back at once."""
@@ -169,6 +180,28 @@ class LeaseTables:
             for one in chosen
         ]
 
+    def hold(self, worker: int, session: str, host: str, *, steal: bool) -> str:
+        """Give a session to a worker that opens it by itself.
+
+        Return the name of the live owner that has it; empty if it is this worker's now. steal: True takes it
+        from a live owner, too.
+        """
+        if self._run(_HOLD, (session, host, worker, steal)):
+            return ""
+        owner = self.owner(session)
+        return owner[1] if owner else self.hold(worker, session, host, steal=steal)
+
+    def let_go(self, worker: int, session: str) -> None:
+        """Give a session back that a worker had opened by itself: it waits for another if work is left."""
+        if not self._run(
+            "SELECT 1 FROM {s}.leases WHERE session = %s AND worker = %s FOR UPDATE", (session, worker)
+        ):
+            return
+        if self.commands.are_waiting(session) or self._run(_IS_LEFT, (session,)):
+            self.give_back(worker, session)
+        else:
+            self._run("DELETE FROM {s}.leases WHERE session = %s", (session,))
+
     def give_back(self, worker: int, session: str) -> None:
         """Let a session wait again, if this worker still has it."""
         self._run("UPDATE {s}.leases SET worker = NULL WHERE session = %s AND worker = %s", (session, worker))
@@ -182,9 +215,17 @@ class LeaseTables:
             values,
         )
 
-    def finish(self, worker: int, sessions: Sequence[str]) -> None:
-        """Take sessions out of those that workers share, if this worker still has them."""
-        self._run("DELETE FROM {s}.leases WHERE session = ANY(%s) AND worker = %s", (texts(sessions), worker))
+    def finish(self, worker: int, session: str) -> bool:
+        """Take a session out of those that workers share, if this worker still has it.
+
+        Return False, and change nothing, while a command waits for the session.
+        """
+        # Locked first: a client locks the row as well, so its command is there or finds no row.
+        self._run("SELECT 1 FROM {s}.leases WHERE session = %s FOR UPDATE", (session,))
+        if self.commands.are_waiting(session):
+            return False
+        self._run("DELETE FROM {s}.leases WHERE session = %s AND worker = %s", (session, worker))
+        return True
 
     # --- looking ------------------------------------------------------------------
 
@@ -197,6 +238,10 @@ class LeaseTables:
         """Return the epoch of a session, 0 without one. An answer under a lower epoch is out of date."""
         rows = self._run("SELECT epoch FROM {s}.sessions WHERE session_id = %s", (session,))
         return int(rows[0][0]) if rows else 0
+
+    def has(self, session: str) -> bool:
+        """Return True for a session that workers share, also one that none has opened yet."""
+        return bool(self._run("SELECT 1 FROM {s}.leases WHERE session = %s", (session,)))
 
     def workers(self) -> list[WorkerRow]:
         """Return all workers, with those whose lease has ended."""

@@ -18,6 +18,7 @@ from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher, check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
+from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.meta import prepare
@@ -43,13 +44,17 @@ class PostgresLog(EventLog):
         self.address = address_of(address) if isinstance(address, str) else address
         if encryption_key is not None:
             check_size(encryption_key)
-        self._encryption_key = encryption_key
+        self._key, self._encryption_key = key, encryption_key
         self._hash_chain = HashChain(key)
         self._held: _Held | None = None
-        self.worker = 0  # the number of the worker that uses it, whose own leases are no obstacle
+        self.worker = 0  # the number of the worker or runtime that uses it: its own leases are no obstacle
 
     def __repr__(self) -> str:
         return f"PostgresLog({str(self.address)!r})"
+
+    def leases(self) -> Leases:
+        """Return the leases of this log, over a connection of their own."""
+        return Leases(self.address, self._key, encryption_key=self._encryption_key)
 
     async def open(self) -> None:
         if self._held is not None:

@@ -14,6 +14,7 @@ usage       the usage of each session by UTC day, model and profile
 budgets, reservations, reserved, unlogged   the spending of budgets above sessions: see `spending`
 workers, leases   the processes that run sessions, and the sessions that they share: see `leases`
 capacity, places   the calls and tokens of models that workers share: see `places`
+commands    the orders of clients to the owners of sessions: see `commands`
 log         a view for people, with ids, times and kinds spelled out
 
 A migration is a tuple of statements. They run in one transaction, under an advisory lock, with `{s}` replaced
@@ -191,7 +192,20 @@ _PLACES: Final = (
     PRIMARY KEY (model, worker)) WITH (fillfactor = 50)""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES)
+_COMMANDS: Final = (
+    """CREATE TABLE {s}.commands(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session text COLLATE "C" NOT NULL,
+    request_id text COLLATE "C" NOT NULL,
+    body text NOT NULL,
+    at_ms bigint NOT NULL,
+    seq bigint NOT NULL DEFAULT 0,
+    answer text NOT NULL DEFAULT '',
+    UNIQUE (session, request_id)) WITH (fillfactor = 70)""",
+    "CREATE INDEX commands_waiting ON {s}.commands(session, id) WHERE seq = 0 AND answer = ''",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES, _COMMANDS)
 """The statements of each migration; the number of the first is 1."""
 
 NEWEST: Final = len(MIGRATIONS)

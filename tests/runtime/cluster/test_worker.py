@@ -1,92 +1,17 @@
 """Workers on a real server: sessions are run once, taken over, refused, and given back."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionFailed, StoreFailed
-from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import worker as module
 from callboard.runtime.cluster.worker import ClusterWorker
-from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import LeaseTables
-from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.tools.tool import tool
-from tests.runtime.log.postgres.places import OnServer
-
-LEASE_MS = 800
-
-
-class World:
-    """A place, the effects of all workers, and the tool that waits until it is let go."""
-
-    def __init__(self, place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.place, self.monkeypatch = place, monkeypatch
-        self.deeds = Counter[str]()
-        self.holds = asyncio.Event()
-
-    def host(self, name: str = "host", tools: int = 1) -> Agent:
-        """Return an agent with one write tool, which it calls once."""
-
-        @tool(effect="write")
-        async def put(n: int) -> str:
-            """Do it."""
-            self.deeds[f"put {n}"] += 1
-            await self.holds.wait()
-            return "done"
-
-        @tool
-        def other() -> str:
-            """Not called."""
-            return ""
-
-        model = ScriptedModel(lambda request: call("put", n=1) if request.turn == 1 else say("all done"))
-        return Agent(name, tools=[put, *[other][: tools - 1]], model=model)
-
-    @asynccontextmanager
-    async def worker(
-        self, host: Agent
-    ) -> AsyncIterator[tuple[ClusterWorker, Callable[[], Coroutine[Any, Any, None]]]]:
-        """Run a worker. Yield it, and the function that stops it."""
-        stop = asyncio.Event()
-        async with Leases(self.place.url) as leases, Runtime(self.place.log()) as runtime:
-            one = ClusterWorker(runtime, leases, [host], lease_ms=LEASE_MS, name=f"w{id(host)}")
-            task = asyncio.create_task(one.run(stop))
-
-            async def end() -> None:
-                stop.set()
-                await task
-
-            try:
-                yield one, end
-            finally:
-                await end()
-
-    async def change(self, work: Callable[[LeaseTables], Any]) -> Any:
-        async with Leases(self.place.url) as leases:
-            return await leases.change(work)
-
-    async def until(self, is_so: Callable[[LeaseTables], bool]) -> None:
-        """Wait until the tables say so."""
-        async with Leases(self.place.url) as leases:
-            while not await leases.change(is_so):  # noqa: ASYNC110  # the server tells no one
-                await asyncio.sleep(0.02)
-
-
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), 20))
-
-
-@pytest.fixture
-def world(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(module, "POLL_MS", 20)
-    return World(place, monkeypatch)
+from tests.runtime.cluster.kit import World, is_empty, run
 
 
 def failed_by(cause: Exception) -> SessionFailed:
@@ -94,10 +19,6 @@ def failed_by(cause: Exception) -> SessionFailed:
     failure = SessionFailed(f"it can go no further: {cause}")
     failure.__cause__ = cause
     return failure
-
-
-def is_empty(tables: LeaseTables) -> bool:
-    return not tables._run("SELECT 1 FROM {s}.leases")
 
 
 def test_a_submitted_session_is_run_to_its_end_and_drains_go_on_elsewhere(world: World) -> None:
@@ -223,12 +144,12 @@ def test_a_session_whose_end_could_not_be_told_is_claimed_again_and_ends(world: 
             finish = LeaseTables.finish
             calls = 0
 
-            def finish_later(self: LeaseTables, number: int, sessions: list[str]) -> None:
+            def finish_later(self: LeaseTables, number: int, session: str) -> bool:
                 nonlocal calls
                 calls += 1
                 if calls == 1:
                     raise StoreFailed("the server has gone")
-                finish(self, number, sessions)
+                return finish(self, number, session)
 
             world.monkeypatch.setattr(LeaseTables, "finish", finish_later)
             await world.until(is_empty)

@@ -58,6 +58,7 @@ TABLES: Final = (
         "budgets",
         "reservations",
         "unlogged",
+        "commands",
         "leases",
         "workers",
         "places",

@@ -38,9 +38,11 @@ def test_a_part_that_does_not_continue_its_session_is_no_move() -> None:
 
 
 def test_every_statement_has_as_many_places_as_values() -> None:
-    for parts in product((False, True), repeat=5):
+    for parts in product((False, True), repeat=6):
         text = statement_of(*parts)
-        wanted = 7 + 7 * parts[0] + 9 + 4 * parts[1] + 2 * parts[2] + 12 * parts[3] + 19 * parts[4]
+        wanted = (
+            7 + 7 * parts[0] + 9 + 4 * parts[1] + 2 * parts[2] + 12 * parts[3] + 19 * parts[4] + 3 * parts[5]
+        )
         assert text.count("%s") == wanted, parts
         assert text.count("(") == text.count(")")
 

@@ -39,13 +39,13 @@ def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: On
         execute(f"SELECT 1 FROM {place.schema}.meta")
         tables._run("UPDATE {s}.workers SET ends_ms = 0 WHERE id = %s", (one,))
         assert tables.owner("s") is None
-        assert not tables.renew(one, [], is_draining=False)
+        assert not tables.renew(one, 0, is_draining=False)
         assert names(tables, one) == []  # whose lease has ended claims nothing
         assert names(tables, two) == ["s"]
-        tables.finish(one, ["s"])  # the late one ends nothing that is another's
+        tables.finish(one, "s")  # the late one ends nothing that is another's
         tables.give_back(one, "s")
         assert tables.owner("s") == (two, "two")
-        tables.finish(two, ["s"])
+        tables.finish(two, "s")
         assert [row.sessions for row in tables.workers()] == [0, 0]
 
     on_tables(place, work)
@@ -61,14 +61,15 @@ def test_a_worker_claims_what_it_has_agents_and_slots_for(place: OnServer) -> No
         assert names(tables, one) == ["a2"]
         assert names(tables, one) == []
         tables.refuse(one, "a1", "other tools\0")
-        assert tables.renew(one, ["a2"], is_draining=False)
+        assert tables.renew(one, 1, is_draining=False)
+        tables.keep_only(one, ["a2"])
         assert names(tables, one) == ["a3"]
         left = {found.session: (found.refused_by, why) for found, why in tables.waiting(9)}
         assert left == {"a1": ((one,), "other tools"), "b1": ((), "")}
         two = tables.register("two", ["a", "b"], 9, 60_000)
         tables.leave(one)  # gives back at once
         assert sorted(names(tables, two)) == ["a1", "a2", "a3", "b1"]
-        assert tables.renew(two, ["a1", "a2", "a3", "b1"], is_draining=True)
+        assert tables.renew(two, 4, is_draining=True)
         tables.submit("late", "a", "late", "")
         assert names(tables, two) == []
 
@@ -121,7 +122,7 @@ def test_a_session_that_ends_its_workers_rests_until_it_is_submitted_again_or_su
         assert names(tables, last) == ["s"]
         for claimed_ms, left in ((2**50, 1), (0, 0)):
             tables._run("UPDATE {s}.leases SET claimed_ms = %s", (claimed_ms,))
-            assert tables.renew(last, ["s"], is_draining=False)
+            assert tables.renew(last, 1, is_draining=False)
             assert tables._run("SELECT losses FROM {s}.leases") == [(left,)]
 
     on_tables(place, work)

@@ -1,0 +1,393 @@
+"""A client of the sessions on a server: it owns none of them, and reaches them wherever they run.
+
+A command is a row that the owner of its session carries out (`runtime.log.postgres.commands`). Its result is
+read from the log, so it does not matter which worker has the session, or whether it changes hands meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, TellEnded
+from callboard.actors.protocol.errors import MisuseError, SessionNotFound, TellRefused
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.runtime.agent import checked_name
+from callboard.runtime.clock import new_request_id
+from callboard.runtime.cluster.status import ClusterStats, stats_of
+from callboard.runtime.control.wire import (
+    AnswerApproval,
+    AskSession,
+    CancelAsk,
+    Command,
+    Reply,
+    SetTools,
+    TellAgent,
+)
+from callboard.runtime.label_names import labels_of
+from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.commands import CommandRow
+from callboard.runtime.log.postgres.log import PostgresLog
+from callboard.runtime.log.protocol import Stored, event_of
+from callboard.runtime.log.reading import is_server, server_of
+from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
+from callboard.runtime.sessions.labels import checked_tag
+from callboard.runtime.sessions.live_sessions import live_sessions_of
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.session_pages import PAGE
+
+T = TypeVar("T")
+PAUSE_S: Final = 0.02  # before the log is asked again; twice as long each time, up to `PAUSE_S_MAX`
+PAUSE_S_MAX: Final = 1.0
+WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
+
+
+class Client:
+    """A handle on the sessions of a log on a server. `Runtime.connect` makes it; use it with `async with`.
+
+    A session that nobody runs is run by a worker that has its agent. If there is none, the command waits, and
+    `stats` says for what. A caller that was cancelled, or died, sends the same command with the same
+    `request_id` again, and gets the same result.
+    """
+
+    def __init__(self, url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> None:
+        if not is_server(url):
+            raise MisuseError(
+                "a client needs a log on a server: connect('postgresql://USER@HOST/DATABASE'); a log in a "
+                "file belongs to one process, which you reach with `callboard tell` and its relatives"
+            )
+        address = server_of(url)
+        self._log = PostgresLog(address, key, encryption_key=encryption_key)
+        self._leases = Leases(address, key, encryption_key=encryption_key)
+        self._catalog = SessionCatalog(self._log, live_sessions_of(self._log))
+
+    def __repr__(self) -> str:
+        return f"Client({str(self._log.address)!r})"
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises StoreError."""
+        await self._log.open()
+        try:
+            await self._leases.__aenter__()
+        except BaseException:
+            await self._log.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._catalog.remover.aclose()
+            await self._leases.__aexit__()
+        finally:
+            await self._log.close()
+
+    # --- asking -------------------------------------------------------------------
+
+    async def submit(
+        self,
+        session_id: str,
+        prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
+        *,
+        host: str = "",
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        request_id: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> str:
+        """Begin an ask, and return its request id once the command is stored. Its outcome: `outcome`.
+
+        host: the name of the agent that opens the session if there is none of this id. A session stays open
+        for further asks. The other parameters are those of `Session.ask`, without Python types.
+
+        Raises SessionNotFound without a host for a new session, SessionEnded for a closed one, MisuseError
+        for a request id of another command, InvalidPrompt.
+        """
+        name = _id_of(request_id)
+        given = {
+            "session": session_id,
+            "prompt": to_json(prompt, what="The prompt"),
+            "request_id": name,
+            "schema": None if output_schema is None else to_json(output_schema, what="The schema"),
+            "limits": limits,
+            "labels": labels_of(labels),
+            "host": host,
+        }
+        await self._send(session_id, name, _command(AskSession, given), host)
+        return name
+
+    async def ask(
+        self,
+        session_id: str,
+        prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
+        *,
+        host: str = "",
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        request_id: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Outcome[Any]:
+        """Begin an ask as `submit` does, and wait for its outcome.
+
+        Raises also SessionBusy while another ask runs. A cancelled caller does not cancel the ask.
+        """
+        name = await self.submit(
+            session_id,
+            prompt,
+            host=host,
+            output_schema=output_schema,
+            limits=limits,
+            request_id=request_id,
+            labels=labels,
+        )
+        row = await self._settled(session_id, name)
+        return await self._ended(session_id, row.seq, name)
+
+    async def outcome(self, session_id: str, request_id: str | None = None) -> Outcome[Any] | None:
+        """Return the outcome of an ask that has ended; None while it waits or runs.
+
+        request_id: None for the latest ask that ended. A report is made of plain JSON values. Raises the
+        error with which the ask was refused, UnknownName for an id that no ask has, SessionNotFound.
+        """
+        if request_id is not None:
+            row = await self._leases.change(lambda one: one.commands.find(session_id, request_id))
+            if row is not None and row.is_waiting:
+                return None
+            _value(row, str) if row is not None else None
+        if not await self._page(session_id, 1, 1):
+            return None
+        return await past_outcome(self._log, session_id, request_id, None)
+
+    # --- controlling --------------------------------------------------------------
+
+    async def tell(
+        self,
+        session_id: str,
+        address: str,
+        text: str,
+        *,
+        request_id: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> int:
+        """Say something to a running agent, as `Session.tell` does. Return the turn that reads it.
+
+        Raises TellRefused if no such agent runs, or it ends before it reads the text.
+        """
+        name = _id_of(request_id)
+        given = {"session": session_id, "address": address, "text": text, "request_id": name}
+        command = _command(TellAgent, {**given, "labels": labels_of(labels)})
+        row = await self._sent(session_id, name, command)
+        if not row.seq:
+            return int(_value(row, int))
+        async for event in self.events(session_id, row.seq):
+            body = event.body
+            if isinstance(body, TellEnded) and body.request_id == name:
+                if body.status == "refused":
+                    raise TellRefused(f"the message was not read: {body.detail}")
+                return body.turn
+        raise TellRefused(f"the message was not read: session {session_id} has ended")
+
+    async def cancel(
+        self, session_id: str, reason: str = "", *, request_id: str | None = None
+    ) -> Outcome[Any] | None:
+        """Stop the running ask and all agents below it; return its outcome (None if no ask runs)."""
+        name = _id_of(request_id)
+        command = _command(CancelAsk, {"session": session_id, "reason": reason})
+        row = await self._sent(session_id, name, command)
+        running = await self._running_at(session_id, row.seq)
+        return await self._ended(session_id, row.seq, running) if running else None
+
+    async def cancel_agent(
+        self, session_id: str, address: str, reason: str = "", *, request_id: str | None = None
+    ) -> bool:
+        """Stop one running agent and all agents below it. Return False if no such agent runs."""
+        given = {"session": session_id, "reason": reason, "address": address}
+        row = await self._sent(session_id, _id_of(request_id), _command(CancelAsk, given))
+        return bool(row.seq or _value(row, str))
+
+    async def approve(
+        self,
+        session_id: str,
+        seq: int,
+        note: str = "",
+        *,
+        by: str = "",
+        arguments: Mapping[str, object] | None = None,
+        always: bool = False,
+        values: Mapping[str, object] | None = None,
+        labels: Sequence[str] = (),
+        request_id: str | None = None,
+    ) -> bool:
+        """Let the call run whose `Approval` has this seq, as `Session.approve` does.
+
+        Return False if it was answered before, has expired or is no longer wanted. Raises UnknownName if this
+        event asks for no approval.
+        """
+        given = {"is_approved": True, "note": note, "by": by, "is_always": always, "values": values}
+        more = {"arguments": arguments, "labels": labels_of(labels)}
+        return await self._answer(session_id, seq, {**given, **more}, request_id)
+
+    async def deny(
+        self, session_id: str, seq: int, note: str = "", *, by: str = "", request_id: str | None = None
+    ) -> bool:
+        """Refuse the call whose `Approval` has this seq; the model reads the note. Return as `approve`."""
+        return await self._answer(session_id, seq, {"is_approved": False, "note": note, "by": by}, request_id)
+
+    async def _answer(
+        self, session_id: str, seq: int, given: Mapping[str, object], request_id: str | None
+    ) -> bool:
+        command = _command(AnswerApproval, {"session": session_id, "seq": seq, **given})
+        row = await self._sent(session_id, _id_of(request_id), command)
+        return bool(row.seq) or _value(row, bool)
+
+    async def set_tools(
+        self,
+        session_id: str,
+        tools: Sequence[str],
+        *,
+        agent: str = "",
+        address: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        """Set the tools of an agent by their names, as `Session.set_tools` does, durably."""
+        given = {"session": session_id, "tools": tuple(tools), "agent": agent, "address": address}
+        row = await self._sent(session_id, _id_of(request_id), _command(SetTools, given))
+        _value(row, None)
+
+    # --- looking ------------------------------------------------------------------
+
+    async def events(self, session_id: str, start: int = 1) -> AsyncIterator[Event]:
+        """Yield all events from a seq on, new ones as they are stored, until the session is closed.
+
+        Waits for the first event of a session that no worker has opened yet. Raises SessionNotFound.
+        """
+        pause, is_closed = PAUSE_S, False
+        while True:
+            page = await self._page(session_id, start)
+            for row in page:
+                event = event_of(session_id, row)
+                is_closed = isinstance(event.body, SessionClosed)
+                start = event.seq + 1
+                yield event
+            if len(page) == PAGE:
+                continue
+            if is_closed:
+                return
+            pause = PAUSE_S if page else min(2 * pause, PAUSE_S_MAX)
+            await asyncio.sleep(pause)
+
+    async def _page(self, session_id: str, start: int, limit: int = PAGE) -> Sequence[Stored]:
+        """Return some events from a seq on; none of a session that waits for the worker that opens it."""
+        try:
+            return await self._log.read(session_id, start, limit)
+        except SessionNotFound:
+            if await self._leases.change(lambda one: one.has(session_id)):
+                return ()
+            raise
+
+    async def sessions(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        tag: str | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int | None = None,
+        after: str = "",
+    ) -> AsyncIterator[SessionRow]:
+        """Yield the sessions of the log, newest first, as `Runtime.sessions` does."""
+        since_ms = None if since is None else time_ms(since)
+        wanted = None if tag is None else checked_tag(tag)
+        async for row in self._catalog.rows(SessionQuery(status, wanted, since_ms, after, limit)):
+            yield row
+
+    async def stats(self) -> ClusterStats:
+        """Return the workers with their leases, and the sessions that wait, each with what it waits for."""
+        workers = await self._leases.change(lambda one: one.workers())
+        waiting = await self._leases.change(lambda one: one.waiting(WAITING_MAX))
+        return stats_of(workers, [one for one, _ in waiting])
+
+    async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
+        """Delete a session permanently, as `Runtime.delete` does. Raises SessionBusy for one that runs."""
+        return await self._catalog.delete(session_id, forks=forks)
+
+    async def prune(
+        self,
+        *,
+        older_than: timedelta,
+        status: SessionStatus | Collection[SessionStatus] | None = "closed",
+        tag: str | None = None,
+    ) -> int:
+        """Delete the sessions without an event for so long, as `Runtime.prune` does. Return their number."""
+        return await self._catalog.prune(older_than, status, tag)
+
+    # --- commands -----------------------------------------------------------------
+
+    async def _sent(self, session_id: str, name: str, command: Command) -> CommandRow:
+        """Send a command, and wait until it is carried out or answered."""
+        row = await self._send(session_id, name, command)
+        return await self._settled(session_id, name) if row.is_waiting else row
+
+    async def _send(self, session_id: str, name: str, command: Command, host: str = "") -> CommandRow:
+        body = msgspec.json.encode(command).decode()
+        return await self._leases.change(lambda one: one.commands.add(session_id, name, body, host))
+
+    async def _settled(self, session_id: str, name: str) -> CommandRow:
+        """Wait until a command is carried out or answered. Raises the error with which it was refused."""
+        pause = PAUSE_S
+        while True:
+            row = await self._leases.change(lambda one: one.commands.find(session_id, name))
+            if row is None:
+                raise SessionNotFound(f"session {session_id!r:.100} was deleted with its commands")
+            if not row.is_waiting:
+                if row.answer:
+                    _value(row, Any)
+                return row
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_S_MAX)
+
+    async def _running_at(self, session_id: str, seq: int) -> str:
+        """Return the request id of the ask that ran at an event; empty if none did."""
+        running, start = "", 1
+        while start <= seq and (page := await self._page(session_id, start, min(PAGE, seq + 1 - start))):
+            for row in page:
+                body = event_of(session_id, row).body
+                if isinstance(body, Ask | AskEnded):
+                    running = body.request_id if isinstance(body, Ask) else ""
+            start += len(page)
+        return running
+
+    async def _ended(self, session_id: str, seq: int, request_id: str) -> Outcome[Any]:
+        """Wait for the end of an ask, which is behind this event."""
+        async for event in self.events(session_id, max(1, seq)):
+            body = event.body
+            if isinstance(body, AskEnded) and body.request_id == request_id:
+                found = await past_outcome(self._log, session_id, request_id, None)
+                assert found is not None
+                return found
+        raise SessionNotFound(f"session {session_id} has ended without an outcome of {request_id!r:.100}")
+
+
+def _id_of(request_id: str | None) -> str:
+    return checked_name("request_id", request_id or "") or new_request_id()
+
+
+def _command(kind: type[T], given: Mapping[str, object]) -> T:
+    """Return a command, checked as its owner will check it. Raises MisuseError."""
+    try:
+        return msgspec.json.decode(to_json({"command": _tag_of(kind), **given}), type=kind)
+    except msgspec.ValidationError as error:
+        raise MisuseError(f"this command cannot be sent: {error}") from None
+
+
+def _tag_of(kind: type) -> object:
+    return kind.__struct_config__.tag  # type: ignore[attr-defined]  # of every msgspec struct
+
+
+def _value(row: CommandRow, kind: Any) -> Any:
+    """Return the value of an answered command; None for one with an event. Raises its error."""
+    return msgspec.json.decode(row.answer, type=Reply).as_type(kind) if row.answer else None
