@@ -1,4 +1,4 @@
-"""The process that owns a log, reached over its control socket."""
+"""The process that owns a log, reached over its control socket; the owner of a session on a server."""
 
 import os
 import socket
@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
+from callboard.cli.server_client import NoOwner as NoOwner
+from callboard.cli.server_client import ask_server
 from callboard.runtime.control.wire import HAS_SOCKETS, Command, Reply, is_same_user, refuse_foreign
 from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.sqlite.owner import read_lock
@@ -21,16 +23,15 @@ _AGAIN_S: Final = 5
 _CHUNK: Final = 1 << 16
 
 
-class NoOwner(Exception):
-    """The log has no owner that listens."""
-
-
 def ask_owner(log: str, command: Command, kind: type[T]) -> T:
     """Let the owner of a log carry out a command; return its value, which is of this kind.
 
-    Raises NoOwner, StoreFailed for a socket that is not ours, and the error of the command.
+    Raises NoOwner, StoreFailed for a socket that is not ours or an owner that does not answer in time, and
+    the error of the command.
     """
-    if is_memory(log) or is_server(log):  # which have no lock file with the address of an owner
+    if is_server(log):
+        return msgspec.convert(ask_server(log, command), type=kind)
+    if is_memory(log):
         raise NoOwner
     _, place = read_lock(file_of(log).resolve())
     if not place:

@@ -7,16 +7,16 @@ read from the log, so it does not matter which worker has the session, or whethe
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, TellEnded
-from callboard.actors.protocol.errors import MisuseError, SessionNotFound, TellRefused
+from callboard.actors.protocol.errors import MisuseError, SessionNotFound
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
+from callboard.runtime.cluster.following import PAUSE_S, PAUSE_S_MAX, FollowedLog
 from callboard.runtime.cluster.status import ClusterStats, stats_of
 from callboard.runtime.control.wire import (
     AnswerApproval,
@@ -31,7 +31,7 @@ from callboard.runtime.label_names import labels_of
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.commands import CommandRow
 from callboard.runtime.log.postgres.log import PostgresLog
-from callboard.runtime.log.protocol import Stored, event_of
+from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sanitize import to_json
@@ -40,11 +40,11 @@ from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
-from callboard.runtime.sessions.session_pages import PAGE
 
 T = TypeVar("T")
-PAUSE_S: Final = 0.02  # before the log is asked again; twice as long each time, up to `PAUSE_S_MAX`
-PAUSE_S_MAX: Final = 1.0
+ToSession: TypeAlias = TellAgent | CancelAsk | AnswerApproval | SetTools
+"""The commands that change a session that is there."""
+
 WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
 
 
@@ -65,6 +65,7 @@ class Client:
         address = server_of(url)
         self._log = PostgresLog(address, key, encryption_key=encryption_key)
         self._leases = Leases(address, key, encryption_key=encryption_key)
+        self._followed = FollowedLog(self._log, self.is_shared)
         self._catalog = SessionCatalog(self._log, live_sessions_of(self._log))
 
     def __repr__(self) -> str:
@@ -86,6 +87,11 @@ class Client:
             await self._leases.__aexit__()
         finally:
             await self._log.close()
+
+    @property
+    def log(self) -> EventLog:
+        """Return the log of the sessions."""
+        return self._log
 
     # --- asking -------------------------------------------------------------------
 
@@ -146,7 +152,7 @@ class Client:
             labels=labels,
         )
         row = await self._settled(session_id, name)
-        return await self._ended(session_id, row.seq, name)
+        return await self._followed.ended(session_id, row.seq, name)
 
     async def outcome(self, session_id: str, request_id: str | None = None) -> Outcome[Any] | None:
         """Return the outcome of an ask that has ended; None while it waits or runs.
@@ -159,7 +165,7 @@ class Client:
             if row is not None and row.is_waiting:
                 return None
             _value(row, str) if row is not None else None
-        if not await self._page(session_id, 1, 1):
+        if not await self._followed.page(session_id, 1, 1):
             return None
         return await past_outcome(self._log, session_id, request_id, None)
 
@@ -181,34 +187,22 @@ class Client:
         name = _id_of(request_id)
         given = {"session": session_id, "address": address, "text": text, "request_id": name}
         command = _command(TellAgent, {**given, "labels": labels_of(labels)})
-        row = await self._sent(session_id, name, command)
-        if not row.seq:
-            return int(_value(row, int))
-        async for event in self.events(session_id, row.seq):
-            body = event.body
-            if isinstance(body, TellEnded) and body.request_id == name:
-                if body.status == "refused":
-                    raise TellRefused(f"the message was not read: {body.detail}")
-                return body.turn
-        raise TellRefused(f"the message was not read: session {session_id} has ended")
+        return int(await self.carry_out(command, name))
 
     async def cancel(
         self, session_id: str, reason: str = "", *, request_id: str | None = None
     ) -> Outcome[Any] | None:
         """Stop the running ask and all agents below it; return its outcome (None if no ask runs)."""
-        name = _id_of(request_id)
         command = _command(CancelAsk, {"session": session_id, "reason": reason})
-        row = await self._sent(session_id, name, command)
-        running = await self._running_at(session_id, row.seq)
-        return await self._ended(session_id, row.seq, running) if running else None
+        outcome: Outcome[Any] | None = await self.carry_out(command, request_id) or None
+        return outcome
 
     async def cancel_agent(
         self, session_id: str, address: str, reason: str = "", *, request_id: str | None = None
     ) -> bool:
         """Stop one running agent and all agents below it. Return False if no such agent runs."""
         given = {"session": session_id, "reason": reason, "address": address}
-        row = await self._sent(session_id, _id_of(request_id), _command(CancelAsk, given))
-        return bool(row.seq or _value(row, str))
+        return bool(await self.carry_out(_command(CancelAsk, given), request_id))
 
     async def approve(
         self,
@@ -242,8 +236,7 @@ class Client:
         self, session_id: str, seq: int, given: Mapping[str, object], request_id: str | None
     ) -> bool:
         command = _command(AnswerApproval, {"session": session_id, "seq": seq, **given})
-        row = await self._sent(session_id, _id_of(request_id), command)
-        return bool(row.seq) or _value(row, bool)
+        return bool(await self.carry_out(command, request_id))
 
     async def set_tools(
         self,
@@ -256,39 +249,16 @@ class Client:
     ) -> None:
         """Set the tools of an agent by their names, as `Session.set_tools` does, durably."""
         given = {"session": session_id, "tools": tuple(tools), "agent": agent, "address": address}
-        row = await self._sent(session_id, _id_of(request_id), _command(SetTools, given))
-        _value(row, None)
+        await self.carry_out(_command(SetTools, given), request_id)
 
     # --- looking ------------------------------------------------------------------
 
-    async def events(self, session_id: str, start: int = 1) -> AsyncIterator[Event]:
+    def events(self, session_id: str, start: int = 1) -> AsyncIterator[Event]:
         """Yield all events from a seq on, new ones as they are stored, until the session is closed.
 
-        Waits for the first event of a session that no worker has opened yet. Raises SessionNotFound.
+        Waits for the first event of a session that no worker has opened yet. Reading raises SessionNotFound.
         """
-        pause, is_closed = PAUSE_S, False
-        while True:
-            page = await self._page(session_id, start)
-            for row in page:
-                event = event_of(session_id, row)
-                is_closed = isinstance(event.body, SessionClosed)
-                start = event.seq + 1
-                yield event
-            if len(page) == PAGE:
-                continue
-            if is_closed:
-                return
-            pause = PAUSE_S if page else min(2 * pause, PAUSE_S_MAX)
-            await asyncio.sleep(pause)
-
-    async def _page(self, session_id: str, start: int, limit: int = PAGE) -> Sequence[Stored]:
-        """Return some events from a seq on; none of a session that waits for the worker that opens it."""
-        try:
-            return await self._log.read(session_id, start, limit)
-        except SessionNotFound:
-            if await self._leases.change(lambda one: one.has(session_id)):
-                return ()
-            raise
+        return self._followed.events(session_id, start)
 
     async def sessions(
         self,
@@ -311,6 +281,10 @@ class Client:
         waiting = await self._leases.change(lambda one: one.waiting(WAITING_MAX))
         return stats_of(workers, [one for one, _ in waiting])
 
+    async def is_shared(self, session_id: str) -> bool:
+        """Return True if an owner runs a session, or if it waits for one."""
+        return bool(await self._leases.change(lambda one: one.has(session_id)))
+
     async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
         """Delete a session permanently, as `Runtime.delete` does. Raises SessionBusy for one that runs."""
         return await self._catalog.delete(session_id, forks=forks)
@@ -327,10 +301,28 @@ class Client:
 
     # --- commands -----------------------------------------------------------------
 
-    async def _sent(self, session_id: str, name: str, command: Command) -> CommandRow:
-        """Send a command, and wait until it is carried out or answered."""
-        row = await self._send(session_id, name, command)
-        return await self._settled(session_id, name) if row.is_waiting else row
+    async def carry_out(self, command: ToSession, request_id: str | None = None) -> Any:
+        """Let the owner of a session carry out a command, and return its result, as the methods above do.
+
+        Of the cancel of one agent that is an empty text if no such agent runs. Raises as they do.
+        """
+        name = _id_of(request_id or getattr(command, "request_id", ""))
+        await self._send(command.session, name, command)
+        row = await self._settled(command.session, name)
+        if not row.seq:
+            return _value(row, Any)
+        match command:
+            case TellAgent():
+                return await self._followed.heard(command.session, row.seq, name)
+            case CancelAsk(address=""):
+                running = await self._followed.running_at(command.session, row.seq)
+                return await self._followed.ended(command.session, row.seq, running) if running else None
+            case CancelAsk():
+                return "cancelled"
+            case AnswerApproval():
+                return True
+            case SetTools():
+                return None
 
     async def _send(self, session_id: str, name: str, command: Command, host: str = "") -> CommandRow:
         body = msgspec.json.encode(command).decode()
@@ -349,27 +341,6 @@ class Client:
                 return row
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_S_MAX)
-
-    async def _running_at(self, session_id: str, seq: int) -> str:
-        """Return the request id of the ask that ran at an event; empty if none did."""
-        running, start = "", 1
-        while start <= seq and (page := await self._page(session_id, start, min(PAGE, seq + 1 - start))):
-            for row in page:
-                body = event_of(session_id, row).body
-                if isinstance(body, Ask | AskEnded):
-                    running = body.request_id if isinstance(body, Ask) else ""
-            start += len(page)
-        return running
-
-    async def _ended(self, session_id: str, seq: int, request_id: str) -> Outcome[Any]:
-        """Wait for the end of an ask, which is behind this event."""
-        async for event in self.events(session_id, max(1, seq)):
-            body = event.body
-            if isinstance(body, AskEnded) and body.request_id == request_id:
-                found = await past_outcome(self._log, session_id, request_id, None)
-                assert found is not None
-                return found
-        raise SessionNotFound(f"session {session_id} has ended without an outcome of {request_id!r:.100}")
 
 
 def _id_of(request_id: str | None) -> str:

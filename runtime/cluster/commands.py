@@ -85,8 +85,10 @@ class SessionCommands:
 
     async def turn(self, owner: int) -> None:
         """Begin to carry out the commands that wait now. Raises StoreError."""
+        before = frozenset(self._taken)  # one that is carried out meanwhile may still be in the answer
         for row in await self._change(lambda one: one.commands.waiting(owner)):
-            if row.number not in self._taken and row.session in self._runtime.live_sessions:
+            is_new = row.number not in before and row.number not in self._taken
+            if is_new and row.session in self._runtime.live_sessions:
                 self._taken.add(row.number)
                 if row.session in self._lines:
                     self._lines[row.session].append(row)
@@ -105,7 +107,7 @@ class SessionCommands:
         await self._change(lambda one: one.commands.refuse_all(owner, session, said))
 
     async def _serve(self, owner: int, session: str) -> None:
-        """Carry out the commands of a session, each once the one before has its event or its answer."""
+        """Carry out the commands of a session, each once the one before is marked or answered."""
         line = self._lines[session]
         try:
             while line:
@@ -122,12 +124,12 @@ class SessionCommands:
             unknown = MisuseError(f"the worker does not know this command; update it: {str(error)[:200]}")
             await self._answer(owner, row, _refusal(unknown))
             return
-        found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def on_staged(events: Sequence[Event]) -> Sequence[Carried]:
             for event in events:
                 if not found.done() and is_event_of(command, event):
-                    found.set_result(None)
+                    found.set_result(event.seq)
                     return (Carried(row.number, event.seq),)
             return ()
 
@@ -137,7 +139,9 @@ class SessionCommands:
             await asyncio.wait((task, found), return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self._writer.on_staged[row.session]
-        if not found.done() and (said := _answer_of(task)):
+        if found.done():
+            await self._writer.wait(row.session, found.result())  # until then it waits in the tables
+        elif said := _answer_of(task):
             await self._answer(owner, row, said)
 
     async def _answer(self, owner: int, row: CommandRow, said: str) -> None:

@@ -156,7 +156,7 @@ class SessionCatalog:
 
         rows = [row async for row in self.rows(EVERY_SESSION)]
         for row in whole_trees(rows, is_old):
-            with suppress(SessionNotFound, HasForks):  # deleted, or forked, by another task meanwhile
+            with suppress(SessionNotFound, HasForks, SessionBusy):  # by another task or process meanwhile
                 await self.delete(row.session_id)
                 count += 1
         return count

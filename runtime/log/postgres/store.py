@@ -310,6 +310,8 @@ class PostgresStore:
             )
             self.spending.charge_all(session_id, max(1, last_ms))
             self.spending.drop_usage(entry.number)
+            for name in ("leases", "commands"):
+                self.tables.rows(f"DELETE FROM {{s}}.{name} WHERE session = %s", (session_id,))
             return take_out(self.tables, entry)
 
         count = self.link.transact("delete", work)

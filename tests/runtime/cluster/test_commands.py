@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -11,11 +11,13 @@ from callboard.actors.protocol.client_messages import Ask, Cancel, Tell, ToolsCh
 from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.cluster import client as module
+from callboard.runtime.cluster import following
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.store import PostgresStore
+from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.runtime import Runtime
 from tests.runtime.cluster.kit import LEASE_MS, World, run
 
@@ -94,7 +96,8 @@ def commands(client: Client) -> list[Awaitable[object]]:
 def test_a_command_has_one_event_and_one_result_whenever_its_owner_dies(
     world: World, monkeypatch: pytest.MonkeyPatch, at: int, is_after: bool
 ) -> None:
-    monkeypatch.setattr(module, "PAUSE_S_MAX", 0.02)
+    for one in (module, following):
+        monkeypatch.setattr(one, "PAUSE_S_MAX", 0.02)
 
     async def scene() -> None:
         async with Runtime.connect(world.place.url) as client:
@@ -112,6 +115,36 @@ def test_a_command_has_one_event_and_one_result_whenever_its_owner_dies(
             recording.verify().check()
         assert [counts[kind] for kind in (Ask, Tell, ToolsChanged)] == [1, 1, 1], counts
         assert counts[Cancel] <= 1  # the ask may have ended before: its tool was interrupted
+
+    run(scene)
+
+
+class SlowLog(PostgresLog):
+    """A log whose appends take longer than the time between two looks at the commands."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        await asyncio.sleep(0.1)
+        return await super().append(batch)
+
+
+def test_a_command_whose_event_is_not_stored_yet_is_not_carried_out_again(world: World) -> None:
+    async def scene() -> None:
+        world.holds.set()
+        stop = asyncio.Event()
+        async with (
+            Runtime.connect(world.place.url) as client,
+            Leases(world.place.url) as leases,
+            Runtime(SlowLog(world.place.url)) as runtime,
+        ):
+            worker = ClusterWorker(runtime, leases, [world.host()], lease_ms=2 * LEASE_MS)
+            running = asyncio.create_task(worker.run(stop))
+            await client.ask("s", "do it", host="host")
+            await client.set_tools("s", ["put"], agent="host")
+            stop.set()
+            await running
+        with Recording.open(world.place.url, "s") as recording:
+            found = [one for one in recording.events_after(0) if isinstance(one.body, ToolsChanged)]
+        assert len(found) == 1
 
     run(scene)
 
