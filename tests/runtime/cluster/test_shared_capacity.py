@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.cluster import model_home
+from callboard.actors.cluster.shares import Renewal
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -136,7 +137,7 @@ def test_a_worker_that_leaves_frees_its_places_and_one_that_dies_holds_them(plac
         service.pause_s = 0.01
         async with Leases(place.url) as leases:  # one that reports and is never heard of again
             dead = await leases.change(lambda one: one.register("dead", ["other"], 1, 400))
-            renewal = model_home.Renewal(dead, 1, 0, 0, 2, 0)
+            renewal = Renewal(dead, 1, 0, 0, 2, 0)
             given = await leases.share(lambda one: one.report("m", renewal, 0, Capacity(2), 300))
             assert given.share == 2
             async with worker(place, service.host("b"), Capacity(2), "b", 4):
