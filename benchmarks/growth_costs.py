@@ -2,7 +2,7 @@
 
     python benchmarks/growth_costs.py [--folder FOLDER]
 
-For each statement: the processor time of the server's backend, and the bytes of its log, over some hundred
+For each statement: the processor time of the server's backends, and the bytes of its log, over some hundred
 repeats. The server is a private one in the folder, with its durability on. `tests/growth/costs.py` has the
 figures that it printed, and `docs/growth.md` explains them.
 """
@@ -32,26 +32,28 @@ HOUR_MS = 3_600_000
 
 
 class Meter:
-    """The processor time of one backend, and the bytes of the server's log. Prints a line for each work."""
+    """The processor time of the backends, and the bytes of the server's log. Prints a line for each work."""
 
-    def __init__(self, server: Server, leases: Leases) -> None:
-        self.server, self.leases = server, leases
+    def __init__(self, server: Server) -> None:
+        self.server = server
 
-    async def _now(self) -> tuple[int, int]:
-        ((process,),) = await self.leases.change(lambda one: one._run("SELECT pg_backend_pid()"))
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    def _now(self) -> tuple[int, int]:
+        ticks = 0
         with self.server.connection() as connection:
-            row: Any = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
-        ticks = int(fields[11]) + int(fields[12])
+            query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'callboard'"
+            for (process,) in connection.execute(query):
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+            row: Any = connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()
         return ticks * 1_000_000 // os.sysconf("SC_CLK_TCK"), int(row[0])
 
     async def of(self, name: str, work: Callable[[int], Any], repeats: int = REPEATS, each: int = 1) -> None:
         """Measure a coroutine function. each: the things that one run does."""
         await work(-1)
-        cpu, log = await self._now()
+        cpu, log = self._now()
         for at in range(repeats):
             await work(at)
-        cpu_after, log_after = await self._now()
+        cpu_after, log_after = self._now()
         count = repeats * each
         print(f"{name:45}{(cpu_after - cpu) / count:8.0f} us{(log_after - log) / count:8.0f} bytes")
 
@@ -61,7 +63,7 @@ async def measure(server: Server) -> None:
     log = PostgresLog(server.url())
     await log.open()
     async with Leases(server.url()) as leases:
-        meter = Meter(server, leases)
+        meter = Meter(server)
         number = await leases.change(lambda one: one.register("w", ["host"], 10_000, HOUR_MS))
 
         async def renew(at: int) -> None:
@@ -89,7 +91,7 @@ async def measure(server: Server) -> None:
             else:
                 await log.take_over(f"t{at}")
 
-        await meter.of("creation (its log) of a session, per takeover", take_over)
+        await meter.of("takeover of a session", take_over)
         for workers in (10, 100, 1_000):
             await fill(leases, f"m{workers}", workers)
 

@@ -148,9 +148,7 @@ def main() -> int:
     base = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
     with tempfile.TemporaryDirectory() as folder, started(base) as server:
         found = campaign(server, Path(folder), **vars(given))
-    print(
-        f"{found.calls:,} calls of {found.workers} workers, {found.most} of {given.calls} places in use at most"
-    )
+    print(f"{found.calls:,} calls of {found.workers} workers, at most {found.most} in {given.calls} places")
     print(f"{found.faults} faults of workers with calls in flight")
     return int(found.most > given.calls or found.faults < given.kills + given.pauses)
 

@@ -13,12 +13,11 @@ opened it by itself.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims
+from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.tables import Tables
 
-LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
 WHY_CHARS_MAX: Final = 500
 
@@ -124,7 +123,7 @@ class LeaseTables:
         rows = self._run(_CANDIDATES, (texts(own.hosts), worker, min(own.free, at_most) * LOOKED_AT))
         waiting = [WaitingSession(row[0], row[1], row[2], tuple(row[3])) for row in rows]
         requests = {row[0]: (row[4], row[5]) for row in rows}
-        chosen = claims(waiting, own, sum(one.free for one in states.values()))[:at_most]
+        chosen = claims(waiting, own, sum(one.free for one in states.values()), at_most)
         names = [one.session for one in chosen]
         # Counted at once: the next claim comes before the next renewal.
         self._run("UPDATE {s}.leases SET worker = %s WHERE session = ANY(%s)", (worker, texts(names)))

@@ -2,15 +2,17 @@
 
 import pytest
 
-from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims, part_of, waits_for
+from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims, part_of, waits_for
 
 
 def waiting(name: str, since_ms: int, host: str = "a", refused_by: tuple[int, ...] = ()) -> WaitingSession:
     return WaitingSession(name, host, since_ms, refused_by)
 
 
-def taken(found: list[WaitingSession], worker: WorkerState, free_of_all: int = 0) -> list[str]:
-    return [one.session for one in claims(found, worker, free_of_all)]
+def taken(
+    found: list[WaitingSession], worker: WorkerState, free_of_all: int = 0, at_most: int = 32
+) -> list[str]:
+    return [one.session for one in claims(found, worker, free_of_all, at_most)]
 
 
 def test_a_worker_takes_the_oldest_sessions_of_hosts_that_it_has_and_fits() -> None:
@@ -43,6 +45,13 @@ def test_a_worker_takes_its_part_of_ten_waiting_sessions(
     worker = WorkerState(1, ("a",), slots, running, is_draining)
     assert part_of(10, worker, free_of_all) == expected
     assert len(taken([waiting(str(at), at) for at in range(10)], worker, free_of_all)) == expected
+
+
+def test_in_a_crowd_a_worker_takes_as_many_as_it_can_open_however_many_others_there_are() -> None:
+    worker = WorkerState(1, ("a",), 100)
+    seen = [waiting(f"{at:03}", at) for at in range(32 * LOOKED_AT)]
+    assert len(taken(seen, worker, 90_000)) == 32
+    assert len(taken(seen[1:], worker, 90_000)) == 1  # it has seen all: its part of them
 
 
 def test_the_parts_of_all_workers_leave_no_session_that_fits() -> None:

@@ -1,4 +1,4 @@
-"""The home of a model's capacity, and the part of one worker: places call by call, tokens, and what is said."""
+"""The home of a model's capacity, and the part of one worker: places call by call, tokens, reports."""
 
 from random import Random
 
