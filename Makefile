@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check postgres-tests ray-tests manifests-check crash crash-workers crash-ray cluster-demo crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
+.PHONY: demo test campaign check postgres-tests ray-tests manifests-check crash crash-workers crash-places crash-ray cluster-demo crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -71,6 +71,9 @@ crash-ray: $(STAMP)  ## kill a shard on Ray and remove a node; prints how long i
 
 cluster-demo: $(STAMP)  ## three workers, 50 sessions with write tools, one worker killed and one paused
 	$(BIN)/python -m tests.crash.workers --sessions 50 --calls 10 --kills 1 --pauses 1
+
+crash-places: $(STAMP)  ## kill and pause workers that share a model's places, and count its calls in flight (1 minute)
+	$(BIN)/python -m tests.crash.shared_places --seed $(or $(SEED),1)
 
 crash-served: $(STAMP)  ## the same with models behind a server on loopback that speaks Chat Completions
 	$(BIN)/python -m tests.crash --served --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))

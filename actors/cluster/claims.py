@@ -4,7 +4,8 @@ Rules
   - A worker takes only sessions whose host it has registered, and none that it has refused before, because
     its agents differ from the recorded ones. So workers of two releases run beside each other.
   - It takes at most its part of the waiting sessions, by its free slots among all free slots, rounded up, so
-    that the first of many workers does not take all.
+    that the first of many workers does not take all. In a crowd it takes as many as it can open at a time:
+    it has not seen all that wait, so it does not know its part, and the others find enough.
   - The oldest comes first within a host, and hosts take turns, so that a crowd of one host does not delay
     the others.
   - A session whose workers end while they run it may be what ends them. From the second time on it rests,
@@ -12,12 +13,13 @@ Rules
     workers, one after the other, with all that they run.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice, zip_longest
 from typing import Final
 
 from callboard.actors.protocol.immutable import Value
 
+LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
 LOSSES_MAX: Final = 5
 REST_MS: Final = 30_000  # after the second loss; four times as long after each further one
 REST_MS_MAX: Final = 3_600_000
@@ -68,15 +70,17 @@ def part_of(waiting: int, worker: WorkerState, free_of_all: int) -> int:
 
 
 def claims(
-    waiting: Iterable[WaitingSession],
+    waiting: Sequence[WaitingSession],
     worker: WorkerState,
     free_of_all: int,
+    at_most: int,
     now: int = 0,
     losses_max: int = LOSSES_MAX,
 ) -> list[WaitingSession]:
     """Return the sessions that a worker takes now, in the order in which it resumes them.
 
-    now: the server's time. losses_max: 0 for a worker that takes them however many workers they have ended.
+    waiting: those that it has looked at. at_most: those that it can open at a time. now: the server's time.
+    losses_max: 0 for a worker that takes them however many workers they have ended.
     """
     lines: dict[str, list[WaitingSession]] = {}
     for one in waiting:
@@ -84,7 +88,9 @@ def claims(
             continue
         if one.host in worker.hosts and worker.worker not in one.refused_by:
             lines.setdefault(one.host, []).append(one)
-    count = part_of(sum(map(len, lines.values())), worker, free_of_all)
+    is_crowd = len(waiting) >= min(worker.free, at_most) * LOOKED_AT
+    part = part_of(sum(map(len, lines.values())), worker, 0 if is_crowd else free_of_all)
+    count = min(part, at_most)
     if not count:
         return []
     for line in lines.values():

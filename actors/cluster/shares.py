@@ -14,7 +14,8 @@ Rules
     does not want go to the others.
   - A place that cannot be divided goes to the worker whose sessions have had the least so far: its places,
     by the time that it held them, by its sessions. So where there are fewer places than workers, they go
-    around. A worker that wants places again after a pause begins beside the one that has had the least.
+    around. Places that no one else waited for do not count, and no worker waits for longer than half a
+    minute because of what it had. One that wants places again after a pause begins beside the least.
   - The limit is the smallest of those that workers know, so that a deploy may change it.
   - The server's clock must not be set ahead while calls run. If it is, leases end early for it, and places
     of workers that it takes for lost are counted twice, for one model timeout at most.
@@ -28,6 +29,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
 
 PLACES_MAX: Final = 1_000_000
+HORIZON_MS: Final = 30_000  # for which a worker that had more than its part lets others go first, at most
 _UNIT: Final = 1_000  # parts of a millisecond of a place, so that many sessions do not round to nothing
 
 
@@ -141,16 +143,19 @@ class Shares:
         return share
 
     def _used(self, former: Holding | None, renewal: Renewal, now: int) -> int:
-        """Return what each session of a worker has had, in places by time."""
-        if former is not None and former.last.wants:
-            passed = max(0, now - former.at_ms) * _UNIT
-            return former.used + former.held * passed // max(1, former.last.sessions)
+        """Return what each session of a worker has had while others waited, in places by time."""
         others = [
-            one.used
-            for name, one in self.holdings.items()
-            if name != renewal.worker and one.last.wants and one.last.ends_ms > now
+            one for name, one in self.holdings.items() if name != renewal.worker and one.last.ends_ms > now
         ]
-        return max(former.used if former is not None else 0, min(others, default=0))
+        least = min((one.used for one in others if one.last.wants), default=0)
+        if former is None or not former.last.wants:
+            return max(former.used if former is not None else 0, least)
+        if not any(one.last.waiting for one in others):
+            return former.used
+        passed = min(max(0, now - former.at_ms), HORIZON_MS) * _UNIT
+        used = former.used + former.held * passed // max(1, former.last.sessions)
+        sessions = renewal.sessions + sum(one.last.sessions for one in others)
+        return min(used, least + self.limit * HORIZON_MS * _UNIT // max(1, sessions))
 
     def _fair(self, worker: int, now: int) -> int:
         """Return the fair share of a worker among those under live leases."""

@@ -59,7 +59,7 @@ def parse_budgets(pairs: Sequence[str]) -> dict[str, Budget] | None:
 
 
 def parse_capacity(pairs: Sequence[str]) -> dict[str, Capacity]:
-    """Parse `model=calls` pairs, perhaps with tokens a minute: `claude=8`, `claude=8,400k`, `claude=,4k`."""
+    """Parse `model=calls` pairs, perhaps with tokens a minute: `claude=8`, `claude=8,400k`."""
     stated: dict[str, Capacity] = {}
     for pair in pairs:
         model, _, text = pair.rpartition("=")

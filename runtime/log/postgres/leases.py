@@ -12,14 +12,13 @@ A runtime that opens sessions by itself holds them in the same way, as a worker 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.actors.cluster.claims import LOSSES_MAX, WaitingSession, WorkerState, claims
+from callboard.actors.cluster.claims import LOOKED_AT, LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.health import Health, health_of
 from callboard.runtime.log.postgres.tables import Tables
 
-LOOKED_AT: Final = 8  # waiting sessions that a worker looks at, for each one that it may claim
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
 WHY_CHARS_MAX: Final = 500
 SURVIVED_LEASES: Final = 10
@@ -165,7 +164,7 @@ class LeaseTables:
         )
         requests = {row[0]: (row[6], row[7]) for row in rows}
         free_of_all = sum(one.free for one in states.values())
-        chosen = claims(map(_waiting, rows), own, free_of_all, self.now_ms(), losses_max)[:at_most]
+        chosen = claims([*map(_waiting, rows)], own, free_of_all, at_most, self.now_ms(), losses_max)
         names = [one.session for one in chosen]
         # Counted at once: the next claim comes before the next renewal.
         self._run(_CLAIM, (worker, texts(names)))

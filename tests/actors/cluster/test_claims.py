@@ -2,15 +2,17 @@
 
 import pytest
 
-from callboard.actors.cluster.claims import WaitingSession, WorkerState, claims, part_of, waits_for
+from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims, part_of, waits_for
 
 
 def waiting(name: str, since_ms: int, host: str = "a", refused_by: tuple[int, ...] = ()) -> WaitingSession:
     return WaitingSession(name, host, since_ms, refused_by)
 
 
-def taken(found: list[WaitingSession], worker: WorkerState, free_of_all: int = 0) -> list[str]:
-    return [one.session for one in claims(found, worker, free_of_all)]
+def taken(
+    found: list[WaitingSession], worker: WorkerState, free_of_all: int = 0, at_most: int = 32
+) -> list[str]:
+    return [one.session for one in claims(found, worker, free_of_all, at_most)]
 
 
 def test_a_worker_takes_the_oldest_sessions_of_hosts_that_it_has_and_fits() -> None:
@@ -43,6 +45,13 @@ def test_a_worker_takes_its_part_of_ten_waiting_sessions(
     worker = WorkerState(1, ("a",), slots, running, is_draining)
     assert part_of(10, worker, free_of_all) == expected
     assert len(taken([waiting(str(at), at) for at in range(10)], worker, free_of_all)) == expected
+
+
+def test_in_a_crowd_a_worker_takes_as_many_as_it_can_open_however_many_others_there_are() -> None:
+    worker = WorkerState(1, ("a",), 100)
+    seen = [waiting(f"{at:03}", at) for at in range(32 * LOOKED_AT)]
+    assert len(taken(seen, worker, 90_000)) == 32
+    assert len(taken(seen[1:], worker, 90_000)) == 1  # it has seen all: its part of them
 
 
 def test_the_parts_of_all_workers_leave_no_session_that_fits() -> None:
@@ -78,7 +87,7 @@ def test_a_session_whose_workers_end_is_left_alone_in_the_end() -> None:
 
     def outcome(losses: int, now: int, losses_max: int = 5) -> tuple[bool, str]:
         one = WaitingSession("s", "a", 0, (), losses, 1_000)
-        return bool(claims([one], worker, 10, now, losses_max)), waits_for(one, [worker], now)
+        return bool(claims([one], worker, 10, 10, now, losses_max)), waits_for(one, [worker], now)
 
     assert outcome(1, 1_000) == (True, "")
     assert outcome(2, 30_001) == (False, "1 s: the last 2 workers ended while they ran it")

@@ -45,7 +45,7 @@ def test_only_the_live_owner_answers_and_a_session_with_commands_is_not_finished
         commands = tables.commands
         row = commands.add("s", "r", "{}", "host")
         one, two = (tables.register(name, ["host"], 5, 60_000) for name in ("one", "two"))
-        assert [claim.session for claim in tables.claim(one)] == ["s"]
+        assert [claim.session for claim in tables.claim(one, 9)] == ["s"]
         assert commands.waiting(one) == [row]
         assert commands.waiting(two) == []
         commands.answer(two, row, "late")
@@ -59,7 +59,7 @@ def test_only_the_live_owner_answers_and_a_session_with_commands_is_not_finished
         assert not tables.has("s")
         commands.add("s", "a", "{}", "host")
         commands.add("s", "b", "{}", "host")
-        tables.claim(one)
+        tables.claim(one, 9)
         commands.refuse_all(one, "s", "closed")
         assert commands.waiting(one) == []
 
@@ -70,7 +70,7 @@ def test_an_owner_whose_lease_has_ended_answers_nothing(place: OnServer) -> None
     def work(tables: LeaseTables) -> None:
         row = tables.commands.add("s", "r", "{}", "host")
         one = tables.register("one", ["host"], 5, 60_000)
-        tables.claim(one)
+        tables.claim(one, 9)
         tables._run("UPDATE {s}.workers SET ends_ms = 0")
         tables.commands.answer(one, row, "late")
         assert tables.commands.find("s", "r") == row
@@ -128,7 +128,7 @@ def test_commands_of_an_encrypted_log_cannot_be_read_in_its_tables() -> None:
         def work(tables: LeaseTables) -> None:
             row = tables.commands.add("s", "r", '{"text":"a secret"}', "host")
             worker = tables.register("one", ["host"], 5, 60_000)
-            tables.claim(worker)
+            tables.claim(worker, 9)
             assert tables.commands.add("s", "r", '{"text":"a secret"}', "host") == row
             tables.commands.answer(worker, row, "an answer")
             found = tables.commands.find("s", "r")
