@@ -7,6 +7,7 @@ answers the same requests as a live one.
 
 import asyncio
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import jsonschema_rs
@@ -39,6 +40,7 @@ class StandIn:
         called = {f"mcp__{one.server}__{one.name}": one for one in served}
         barred = {*given.disallowed_tools}
         self._names = {name: one.name for name, one in called.items() if name not in barred}
+        self._allowed = given.allowed_tools or [*called]
         self._max_tokens = max_tokens
         self._turns_max = given.max_turns or _TURNS_MAX
         self._report = None if given.output_format is None else dict(given.output_format["schema"])
@@ -81,6 +83,8 @@ class StandIn:
             content = f"Output does not match required schema: {self._problems(call['input'])}"
         elif name not in self._names:
             content = f"<tool_use_error>Error: No such tool available: {name}</tool_use_error>"
+        elif not any(fnmatchcase(name, rule) or name.startswith(f"{rule}__") for rule in self._allowed):
+            content = f"Claude requested permissions to use {name}, but you haven't granted it yet."
         else:
             answer = await ctx._ask(self._names[name], call["input"])
             is_error = answer.is_error

@@ -127,9 +127,15 @@ FORM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required"
 
 @pytest.mark.slow
 def test_the_stand_in_of_a_simulation_asks_what_the_client_asks() -> None:
-    one = claude_agent(options(no_note, output_format={"type": "json_schema", "schema": FORM}), "expert")
+    form = {"type": "json_schema", "schema": FORM}
+    one = claude_agent(options(no_note, output_format=form, allowed_tools=["mcp__cb__add"]), "expert")
     steps = [
-        calls(call("mcp__cb__add", a=2, b=3), call("mcp__cb__add", a=9, b=1), call("sub", a=1)),
+        calls(
+            call("mcp__cb__add", a=2, b=3),
+            call("mcp__cb__add", a=9, b=1),
+            call("mcp__cb__save", key="not allowed"),
+            call("sub", a=1),
+        ),
         say("It is 5."),
         call("StructuredOutput", sum="five"),
         call("StructuredOutput", sum=5),
