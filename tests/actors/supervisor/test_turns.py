@@ -149,6 +149,18 @@ def test_no_agent_has_two_calls_or_two_requests_at_once() -> None:
     assert (head.state.in_flight, account(head)) == (1, (0, 100))
 
 
+def test_a_request_of_an_unknown_agent_or_of_one_that_waits_changes_nothing() -> None:
+    head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(max_parallel_calls=1))
+    head.wants("host.1")
+    assert head.state.next_ticket == 1  # a request that is granted at once needs no ticket
+    head.wants("host.2")
+    before = head.state
+    for who in ("host.9", "host.2"):
+        assert head.wants(who, turn=2) == []
+        assert head.hears(who, TurnSettled(ZERO)) == []
+        assert head.state == before
+
+
 # --- budgets ----------------------------------------------------------------------
 
 
@@ -422,6 +434,21 @@ def test_an_agent_whose_place_is_lost_goes_behind_its_own_tasks_that_wait_for_it
     posts = head.hears("capacity", CapacityGiven("host.1", 1, 1, "cancelled"))
     asked_for = [post.body.agent for post in posts if isinstance(post.body, RequestCapacity)]
     assert (asked_for, lines(head)) == (["host.1.1", "host.1"], [])
+
+
+def test_a_parent_that_keeps_less_for_its_next_turn_goes_behind_the_task_that_fits_now() -> None:
+    profiles = [profile("host", ["kid"], background=True), profile("kid")]
+    head = SessionHarness(*profiles, limits=Limits(tokens=2_000)).opens()
+    head.asks()
+    for call in (0, 1):
+        task = Delegate(1, call, ("kid",), PROMPT, closing=Need(900), mode="background", room=10)
+        head.hears("host", task)
+    assert said(head.wants("host.1", 500)) == GRANTED
+    assert head.wants("host.2", 400) == []
+    assert lines(head) == ["host.2 at host"]
+    posts = [one.body for one in head.wants("host", 20, turn=2)]
+    assert [one.agent for one in posts if isinstance(one, CallModel)] == ["host.2", "host"]
+    assert (lines(head), account(head)) == ([], (0, 920))
 
 
 def test_a_place_refused_to_a_running_agent_is_requested_again() -> None:
