@@ -208,10 +208,10 @@ def test_a_request_that_the_port_has_lost_is_made_again() -> None:
 @pytest.mark.parametrize("end", [Stopped(), Finished("model_error")], ids=["stopped", "finished"])
 def test_an_agent_that_leaves_without_accounting_is_charged_its_reservation(end: Stopped | Finished) -> None:
     head = bound(NO_LIMITS)
-    head.wants("host.1", 100)
-    given(head, "host.1")
+    head.wants("host.1", 100, turn=3, attempt=2)
+    head.hears("budgets", BudgetGiven("host.1", 3, 2, "given", SPANS))
     posts = head.hears("host.1", end)
-    assert [one.body for one in posts if one.recipient == "budgets"] == [SettleBudget("host.1", 1, 1, 100)]
+    assert [one.body for one in posts if one.recipient == "budgets"] == [SettleBudget("host.1", 3, 2, 100)]
     assert books(head) == (100, 0, 0)
 
 
