@@ -44,7 +44,7 @@ class WaitingSession(Value, frozen=True):
 
 def part_of(waiting: int, worker: WorkerState, free_of_all: int) -> int:
     """Return how many of so many waiting sessions a worker takes. free_of_all: free slots of all workers."""
-    if not waiting or not worker.free:
+    if not worker.free:
         return 0
     return min(worker.free, -(-waiting * worker.free // max(free_of_all, worker.free)))
 
@@ -56,8 +56,6 @@ def claims(waiting: Iterable[WaitingSession], worker: WorkerState, free_of_all: 
         if one.host in worker.hosts and worker.worker not in one.refused_by:
             lines.setdefault(one.host, []).append(one)
     count = part_of(sum(map(len, lines.values())), worker, free_of_all)
-    if not count:
-        return []
     for line in lines.values():
         line.sort(key=lambda one: (one.since_ms, one.session))
     ordered = sorted(lines.values(), key=lambda line: (line[0].since_ms, line[0].session))
