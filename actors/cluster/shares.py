@@ -52,7 +52,7 @@ class Holding(Value, frozen=True):
 
     last: Renewal
     held: int
-    given_at: int = 0
+    given_at: int
 
 
 def equal_shares(

@@ -26,6 +26,9 @@ def report(worker: int, number: int, share: int, in_flight: int, waiting: int, n
     [
         (10, {1: 100, 2: 100}, {1: 5, 2: 5}),
         (10, {1: 2, 2: 100, 3: 100}, {1: 2, 2: 4, 3: 4}),
+        (10, {1: 100, 2: 2, 3: 100}, {1: 4, 2: 2, 3: 4}),
+        (20, {1: 100, 2: 4, 3: 2}, {1: 14, 2: 4, 3: 2}),
+        (1, {1: 9, 2: 5}, {1: 1, 2: 0}),
         (10, {1: 1, 2: 1}, {1: 1, 2: 1}),
         (2, {1: 5, 2: 5, 3: 5}, {1: 1, 2: 1, 3: 0}),
         (7, {1: 5, 2: 5, 3: 5}, {1: 3, 2: 2, 3: 2}),
@@ -40,6 +43,8 @@ def test_places_are_divided_equally_up_to_the_demand(
 
 def test_the_remainder_goes_to_those_who_are_first() -> None:
     assert equal_shares(1, {1: 1, 2: 1, 3: 1}, {1: 9, 2: 8, 3: 1}) == {1: 0, 2: 0, 3: 1}
+    assert equal_shares(1, {1: 1, 2: 1}, {1: 1}) == {1: 0, 2: 1}
+    assert equal_shares(1, {1: 1, 2: 1}, {2: 0}) == equal_shares(1, {1: 1, 2: 1}, {1: 0}) == {1: 1, 2: 0}
 
 
 # --- the home -------------------------------------------------------------------------------------------
@@ -64,6 +69,34 @@ def test_a_late_report_and_one_behind_the_lease_change_nothing() -> None:
     assert shares.held == 3
 
 
+def test_a_worker_without_demand_and_one_that_reports_twice_are_given_nothing() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    assert (shares.renew(report(1, 1, 0, 0, 0), 0), shares.held) == (0, 0)
+    assert shares.renew(report(1, 2, 0, 0, 3), 0) == 3
+    assert (shares.renew(report(1, 2, 0, 0, 4), 0), shares.held) == (0, 3)
+
+
+def test_no_worker_has_more_places_than_it_was_given() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    assert [shares.renew(report(worker, 1, 0, 0, 2), 0) for worker in (1, 2)] == [2, 2]
+    assert shares.renew(report(1, 2, 4, 0, 4), 0) == 2
+    assert shares.held == 4
+
+
+def test_a_place_goes_around_among_more_workers() -> None:
+    shares = Shares(1, TIMEOUT_MS)
+    assert [shares.renew(report(worker, 1, 0, 0, 1), 0) for worker in (1, 2)] == [1, 0]
+    assert [shares.renew(report(1, number, share, 0, 1), 0) for number, share in ((2, 1), (3, 0))] == [0, 0]
+    assert shares.renew(report(2, 2, 0, 0, 1), 0) == 1
+
+
+def test_a_worker_whose_lease_has_just_ended_has_no_part_of_the_free_places() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    assert [shares.renew(report(worker, 1, 0, 0, wants), 0) for worker, wants in ((2, 3), (1, 4))] == [3, 1]
+    shares.leave(2)
+    assert shares.renew(report(3, 1, 0, 0, 4, LEASE_MS), LEASE_MS) == 3
+
+
 def test_a_lost_workers_places_are_free_after_its_last_call_and_a_leaving_ones_at_once() -> None:
     shares = Shares(2, TIMEOUT_MS)
     shares.renew(report(1, 1, 0, 0, 2), 0)
@@ -78,6 +111,7 @@ def test_a_lost_workers_places_are_free_after_its_last_call_and_a_leaving_ones_a
 def test_a_limit_out_of_range_is_refused(limit: int) -> None:
     with pytest.raises(MisuseError, match="give 1 to"):
         Shares(limit, TIMEOUT_MS)
+    assert Shares(1_000_000, TIMEOUT_MS).limit == 1_000_000
 
 
 # --- a world --------------------------------------------------------------------------------------------

@@ -318,3 +318,27 @@ def test_a_result_of_the_services_tool_counts_only_if_no_user_has_spoken_in_betw
 def test_rules_that_are_not_stated_are_those_that_allow_all() -> None:
     stated = InputRules()
     assert stated[3:] == (False, "nothing", False, False, False, False, False)
+
+
+def test_an_empty_text_needs_signed_reasoning_before_it_and_a_service_that_puts_the_signature_there() -> None:
+    for signs_next in (True, False):
+        for before in (THOUGHT, UNSIGNED):
+            rules = InputRules(texts="a character", signs_next=signs_next)
+            kept = blocks_of(mended(rules, before, text("")))
+            assert len(kept) == 1 + (signs_next and before is THOUGHT)
+
+
+def test_calls_of_a_services_own_tools_need_ids_of_their_own_too() -> None:
+    why = "a call of a server's tool under the id of another is left out"
+    found = mended(TAKES, SEARCH, FOUND, SEARCH, text("a"))
+    assert blocks_of(found) == [SEARCH, FOUND, text("a")]
+    assert (found.told, found.is_open) == ((f"message 2, block 3: {why}",), False)
+    assert blocks_of(mended(TAKES, SEARCH, FOUND, use("s1")))[2]["id"] == our_id(1, 2, "s1")
+    assert our_id(1, 2, "s1").startswith("cb_")
+
+
+def test_only_the_calls_of_a_services_tools_without_a_result_go_once_a_user_speaks() -> None:
+    other = {**SEARCH, "id": "s2"}
+    for before in ([SEARCH, FOUND], [use("s2")], [text("a", id="s2")]):
+        found = mended(InputRules(server_tools=True), *before, other)
+        assert found.closed == message("assistant", as_json(before))
