@@ -4,12 +4,23 @@ import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, Begin, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    Begin,
+    Delegate,
+    Finished,
+    ReportBack,
+    Stopped,
+    TurnRequested,
+    TurnSettled,
+    Wake,
+)
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
+from callboard.actors.protocol.value_types import Settled
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -87,6 +98,33 @@ def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:
         books = UsageBooks()
         parts = summed(books.take(log[:cut]) + books.take(log[cut:]))
         assert parts == summed(whole)
+
+
+def test_each_kind_of_message_that_settles_a_call_charges_it_once() -> None:
+    settled = Settled(Usage(4))
+    known, unknown = Usage(4, calls=1), Usage(charged_tokens=40, calls=1, unknown_calls=1)
+    for body, charge in (
+        (TurnSettled(Usage(4)), known),
+        (TurnSettled(), unknown),
+        (TurnRequested(2, settled=settled), known),
+        (TurnRequested(2), None),
+        (Delegate(1, 0, ("kid",), NULL, settled=settled), known),
+        (Delegate(1, 0, ("kid",), NULL), None),
+        (Wake(5, settled=settled), known),
+        (ReportBack(1, 0, NULL, settled), known),
+        (Finished("answered", settled=settled), known),
+        (Finished("answered"), unknown),
+        (Stopped(settled), known),
+        (Stopped(), unknown),
+    ):
+        ends: tuple[str, str, AnyMessage] = ("host", "supervisor", body)
+        log = [Event(seq, 0, *post[:2], 0, post[2]) for seq, post in enumerate((*CALLED, ends, ends), 1)]
+        assert [one.usage for one in UsageBooks().take(log)] == [charge] * (charge is not None), body
+
+
+def test_the_books_of_a_session_know_no_answers_and_no_forks() -> None:
+    log = [Event(seq, 0, *post[:2], 0, post[2]) for seq, post in enumerate((*CALLED, REUSED, SETTLED), 1)]
+    assert len(UsageBooks().take(log)) == 1
 
 
 CALLED = (
