@@ -342,3 +342,11 @@ def test_only_the_calls_of_a_services_tools_without_a_result_go_once_a_user_spea
     for before in ([SEARCH, FOUND], [use("s2")], [text("a", id="s2")]):
         found = mended(InputRules(server_tools=True), *before, other)
         assert found.closed == message("assistant", as_json(before))
+
+
+def test_a_block_whose_part_has_a_form_of_its_own_stays_beside_those_that_are_repaired() -> None:
+    rules = InputRules(item_ids=True, texts="a word")
+    odd = [text("a", part=3), use("c1", part=[1]), {**THOUGHT, "part": {"id": 5}}]
+    found = mended(rules, *odd, text(" "))
+    assert blocks_of(found) == odd
+    assert found.told == ("message 2, block 4: a text without words is left out",)

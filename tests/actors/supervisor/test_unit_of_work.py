@@ -134,6 +134,21 @@ def test_the_delegation_of_the_client_is_the_ask_that_runs() -> None:
     assert work.delegation("client", key) is None
 
 
+def test_a_changed_delegation_is_stored_with_its_parent_if_that_is_there() -> None:
+    work = two_deep()
+    host = work.record("host")
+    assert host is not None
+    (one,) = host.delegations.values()
+    for parent in ("host", "host.9"):
+        work.put_delegation(parent, replace(one, text="so far"))
+    assert work.delegation("host", one.key) == replace(one, text="so far")
+    assert work.delegation("host.9", one.key) is None
+    ask = work.state.ask
+    assert ask is not None
+    work.put_delegation("client", replace(ask.delegation, text="of the ask"))
+    assert work.delegation("client", ask.delegation.key) == replace(ask.delegation, text="of the ask")
+
+
 def test_only_a_program_has_places_to_free() -> None:
     work = two_deep()
     for who, places in (("host", 5), ("host.9", 1)):
