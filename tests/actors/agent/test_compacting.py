@@ -323,8 +323,7 @@ def test_a_summary_by_a_function_and_one_in_no_window_need_nothing() -> None:
     needs = []
     for rules, window in ((RULES, 10_000), (replace(RULES, model=free), 10_000), (RULES, 0)):
         agent = Crowded(rules, window)
-        for _ in range(3):
-            (asked,) = agent.works(1_500)
+        _, _, (asked,) = [agent.works(1_500) for _ in range(3)]
         assert isinstance(asked, TurnRequested)
         needs.append(asked.summary.tokens)
     assert (needs[0] > 0, needs[1:]) == (True, [0, 0])

@@ -100,6 +100,10 @@ def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:
         assert parts == summed(whole)
 
 
+def posted(*posts: tuple[str, str, AnyMessage]) -> list[Event]:
+    return [Event(seq, 0, sender, to, 0, body) for seq, (sender, to, body) in enumerate(posts, 1)]
+
+
 def test_each_kind_of_message_that_settles_a_call_charges_it_once() -> None:
     settled = Settled(Usage(4))
     known, unknown = Usage(4, calls=1), Usage(charged_tokens=40, calls=1, unknown_calls=1)
@@ -118,13 +122,13 @@ def test_each_kind_of_message_that_settles_a_call_charges_it_once() -> None:
         (Stopped(), unknown),
     ):
         ends: tuple[str, str, AnyMessage] = ("host", "supervisor", body)
-        log = [Event(seq, 0, *post[:2], 0, post[2]) for seq, post in enumerate((*CALLED, ends, ends), 1)]
-        assert [one.usage for one in UsageBooks().take(log)] == [charge] * (charge is not None), body
+        assert [one.usage for one in UsageBooks().take(posted(*CALLED, ends, ends))] == [charge] * (
+            charge is not None
+        ), body
 
 
 def test_the_books_of_a_session_know_no_answers_and_no_forks() -> None:
-    log = [Event(seq, 0, *post[:2], 0, post[2]) for seq, post in enumerate((*CALLED, REUSED, SETTLED), 1)]
-    assert len(UsageBooks().take(log)) == 1
+    assert len(UsageBooks().take(posted(*CALLED, REUSED, SETTLED))) == 1
 
 
 CALLED = (
@@ -152,7 +156,7 @@ SETTLED = ("host", "supervisor", TurnSettled(Usage(output_tokens=7)))
 def test_a_fork_pays_for_the_calls_that_it_makes(
     posts: tuple[tuple[str, str, AnyMessage], ...], calls: int
 ) -> None:
-    log = [Event(seq, 0, sender, to, 0, body) for seq, (sender, to, body) in enumerate(posts, 1)]
+    log = posted(*posts)
     charges = UsageBooks(is_fork=True).take(log)
     assert sum(one.usage.calls for one in charges) == calls
     assert UsageBooks().take(log) != [] or calls == 0

@@ -175,7 +175,7 @@ def test_a_closed_session_refuses_what_is_new_and_takes_what_was_on_its_way() ->
 
 def test_an_answer_ends_its_delegation_with_all_that_it_says() -> None:
     head = busy()
-    answer = Finished("answered", "in words", raw({"n": 1}), "of the model's own accord")
+    answer = Finished("answered", "in words", "of its own accord", value=raw({"n": 1}))
     (ended,) = head.hears("host.1", answer)
     assert isinstance(ended.body, DelegationEnded)
     said_in_it = (ended.body.text, ended.body.value, ended.body.detail)

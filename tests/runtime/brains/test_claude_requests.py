@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.brains.claude_requests import message_of, stream_of, written_of
 from callboard.runtime.programs.model_reply import ModelReply
@@ -21,10 +22,8 @@ def said(role: str, *blocks: object) -> dict[str, object]:
     return {"role": role, "content": [*blocks]}
 
 
-def decoded(found: object) -> Any:
-    if isinstance(found, tuple):
-        return [msgspec.json.decode(one) for one in found]
-    return msgspec.json.decode(found)  # type: ignore[arg-type]  # JSON
+def decoded(found: Json | tuple[Json, ...]) -> Any:
+    return [decoded(one) for one in found] if isinstance(found, tuple) else msgspec.json.decode(found)
 
 
 def test_messages_of_the_user_that_follow_one_another_are_one_and_those_of_the_client_itself_go() -> None:
