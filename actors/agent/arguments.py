@@ -128,8 +128,6 @@ def read_task(arguments: Json) -> Task | None:
 
 def described(task: Task) -> str:
     """Return the description of a task on one line; empty for none."""
-    if task.description == NULL:
-        return ""
     try:
         return " ".join(_TEXT.decode(task.description).split())[:DESCRIPTION_CHARS_MAX]
     except msgspec.DecodeError:

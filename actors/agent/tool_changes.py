@@ -52,9 +52,8 @@ def set_tools(state: AgentState, change: ToolsChange) -> tuple[AgentState, tuple
 
 
 def take_change(state: AgentState) -> tuple[AgentState, Sent]:
-    """Apply the change that is kept, if there is one. Return its parts of the request."""
-    if state.next_tools is None:
-        return state, NOTHING_SENT
+    """Apply the change that is kept. Return its parts of the request."""
+    assert state.next_tools is not None
     tools, seq = state.next_tools.tools, state.next_tools.seq
     state = replace(state, next_tools=None)
     before, wanted = prefix_of(state), with_tools(prefix_of(state), tools)

@@ -64,7 +64,7 @@ class WaitingSession(Value, frozen=True):
 
 def part_of(waiting: int, worker: WorkerState, free_of_all: int) -> int:
     """Return how many of so many waiting sessions a worker takes. free_of_all: free slots of all workers."""
-    if not waiting or not worker.free:
+    if not worker.free:
         return 0
     return min(worker.free, -(-waiting * worker.free // max(free_of_all, worker.free)))
 
@@ -91,8 +91,6 @@ def claims(
     is_crowd = len(waiting) >= min(worker.free, at_most) * LOOKED_AT
     part = part_of(sum(map(len, lines.values())), worker, 0 if is_crowd else free_of_all)
     count = min(part, at_most)
-    if not count:
-        return []
     for line in lines.values():
         line.sort(key=lambda one: (one.since_ms, one.session))
     ordered = sorted(lines.values(), key=lambda line: (line[0].since_ms, line[0].session))

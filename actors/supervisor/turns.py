@@ -287,7 +287,7 @@ def _refuse(
     latches: the words with which the refusal may latch; empty if it does not. place, left: as of `latch`.
     """
     if wanted.purpose:
-        _refuse_summary(work, work.record(ancestry[-1].address) or ancestry[-1], wanted, why)
+        _refuse_summary(work, ancestry[-1], wanted, why)
         return
     if wanted.otherwise == "answered":
         end_answered(work, ancestry[-1])

@@ -130,7 +130,6 @@ class UnitOfWork:
         above = self._records[parent]
         self.put_record(replace(above, children=above.children.drop(ordinal)))
         del self._records[record.address]
-        self._changed.discard(record.address)
 
     # --- delegations --------------------------------------------------------------
 

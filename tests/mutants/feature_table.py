@@ -20,6 +20,7 @@ from callboard.replay.testing.sessions.monitors import session_monitors
 from tests.mutants import downtime, orchestrated
 from tests.mutants.mutant import ROOT
 from tests.mutants.parts import PARTS
+from tests.mutants.seeded_shell import SHELL
 
 PAGE: Final = ROOT / "tests" / "mutants" / "FEATURES.md"
 CAPACITY_RULES: Final = ("CALLS", "PLACED", "BUCKET", "ORDER", "FAIR", "IDLE", "ONCE", "USAGE", "SUM", "LEFT")
@@ -307,12 +308,27 @@ that share budgets, and of forks.
 |---|---|---|---|---|---:|"""
 
 
+OUTSIDE: Final = """
+## Outside of simulated sessions
+
+No session of the kit has forks' clocks, memory, workers, budgets on a server or the Claude client, so these
+tests find their mutants (`tests/mutants/seeded_shell.py`).
+
+| tests | mutants |
+|---|---|"""
+
+
 def page() -> str:
     """Render the page."""
     lines = [INTRO]
     for name, one in FEATURES.items():
         cells = (_named(one.sessions), _named(one.rules), ", ".join(one.groups), _named(one.mutants))
         lines.append(f"| {name} | {' | '.join(cells)} | {len(one.all_mutants)} |")
+    lines.append(OUTSIDE)
+    lines += [
+        f"| {_named(tests.split())} | {_named([one.name for one in group])} |"
+        for tests, group in SHELL.items()
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.seeded_workers import CLAIMS, CLAUDE, LEASES, SERVER, SHARES
 
 
 def _mutant(name: str, what: str, module: str, old: str, new: str) -> Mutant:
@@ -149,5 +150,10 @@ SHELL: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "tests/runtime/forks": CLOCK,
     "tests/runtime/ports/test_effect_questions.py tests/runtime/forks": QUESTIONS,
     "tests/runtime/memory": MEMORY,
+    "tests/actors/cluster/test_leases.py": LEASES,
+    "tests/actors/cluster/test_claims.py": CLAIMS,
+    "tests/actors/cluster/test_shares.py": SHARES,
+    "tests/runtime/test_server_budgets.py": SERVER,
+    "tests/runtime/brains/test_claude_requests.py": CLAUDE,
 }
 """The mutants, by the tests that find them."""

@@ -11,9 +11,11 @@ from callboard.actors.agent.arguments import (
     TASK_CANCEL_NAMES,
     TASK_WAIT_NAMES,
     asks_for_background,
+    described,
     read_task,
     unwrapped,
     wrong_names,
+    wrong_value,
 )
 from callboard.actors.protocol.immutable import NULL, Json
 from tests.actors.harness import raw
@@ -119,3 +121,41 @@ def test_of_the_names_that_may_be_meant_an_equal_one_comes_first() -> None:
 )
 def test_a_call_asks_for_the_background_however_its_key_is_written(arguments: bytes, is_asked: bool) -> None:
     assert asks_for_background(Json(arguments)) is is_asked
+
+
+def test_by_the_first_rules_no_name_and_no_type_of_an_argument_is_refused() -> None:
+    odd = raw({"prompt": "dig", "copies": "2"})
+    assert (wrong_value(1, odd), wrong_value(2, odd) != "") == ("", True)
+    # Whole arguments of another form are judged when they are read.
+    for value in ([1], "text", 3, {"prompt": "dig"}):
+        assert wrong_value(2, raw(value)) == ""
+
+
+def test_the_first_value_of_a_wrong_type_is_named_with_what_is_wanted() -> None:
+    for name, good, bad, wanted in (
+        ("agent", "kid", ["kid"], "a name, as text"),
+        ("agents", ["kid"], "kid", "a list of names"),
+        ("copies", 2, "2", "a whole number without quotes"),
+        ("background", True, "true", "true or false without quotes"),
+    ):
+        for value in (good, None):
+            assert wrong_value(2, raw({"prompt": "dig", name: value})) == ""
+        given = msgspec.json.encode(bad).decode()
+        said = wrong_value(2, raw({"prompt": "dig", name: bad}))
+        assert said.endswith(f"{name} must be {wanted}, not {given}. Call again with that.")
+
+
+def test_the_description_of_a_task_is_one_line_of_bounded_length() -> None:
+    for text, found in (
+        (None, ""),
+        ("", ""),
+        (" find\n the  needle ", "find the needle"),
+        ("x" * 201, "x" * 200),
+        (["find"], ""),
+    ):
+        task = read_task(raw({"prompt": "dig", "description": text}))
+        assert task is not None
+        assert described(task) == found
+    task = read_task(raw({"prompt": "dig"}))
+    assert task is not None
+    assert described(task) == ""

@@ -139,6 +139,12 @@ def test_a_profile_that_cancels_at_its_last_word_waits_for_nothing() -> None:
     assert kinds(agent.reads(SO_FAR)) == ["Finished"]
 
 
+def test_an_end_that_comes_while_the_model_works_is_no_reason_to_go_on_for_a_profile_that_cancels() -> None:
+    agent = lead(1, on_finish="cancel")
+    assert ends(agent, 1) == []
+    assert kinds(agent.reads(SO_FAR)) == ["Finished"]
+
+
 def test_the_end_of_a_task_that_the_last_word_cancelled_stands_before_the_next_prompt() -> None:
     agent = lead(1, on_finish="cancel")
     agent.reads(SO_FAR)

@@ -318,6 +318,17 @@ def test_the_need_of_a_summary_is_stated_from_half_the_trigger_on() -> None:
     assert all(one == other for one, other in stated)
 
 
+def test_a_summary_by_a_function_and_one_in_no_window_need_nothing() -> None:
+    free = ModelSpec("short", 100, kind="function")
+    needs = []
+    for rules, window in ((RULES, 10_000), (replace(RULES, model=free), 10_000), (RULES, 0)):
+        agent = Crowded(rules, window)
+        _, _, (asked,) = [agent.works(1_500) for _ in range(3)]
+        assert isinstance(asked, TurnRequested)
+        needs.append(asked.summary.tokens)
+    assert (needs[0] > 0, needs[1:]) == (True, [0, 0])
+
+
 def test_the_last_turn_is_not_preceded_by_a_summary() -> None:
     agent = Crowded(turns=5)
     for _ in range(4):

@@ -121,6 +121,14 @@ def test_the_refusal_of_a_call_that_was_given_up_changes_nothing() -> None:
     assert agent.state.program.latch is None
 
 
+def test_a_call_that_was_given_up_before_has_its_answer_already() -> None:
+    agent = begun(ASK, LOOK, SAVE)
+    agent.hears(agent.returned(1))
+    agent.reads(reply_of(Step((), cancels=("s",)), 2))
+    assert kinds(agent.hears(REFUSED)) == ["TurnRequested"]
+    assert heard(agent) == {"q": "budget"}
+
+
 def test_a_refusal_without_a_latch_is_an_exception() -> None:
     agent = begun(ASK, LOOK)
     assert kinds(agent.hears(DelegationEnded(1, 0, "budget", "host.1.1"))) == ["TurnRequested"]

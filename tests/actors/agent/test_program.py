@@ -165,6 +165,25 @@ def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
     assert called.id == "c"
 
 
+def test_a_call_that_a_fork_does_not_run_ends_the_program_before_or_after_its_step() -> None:
+    why = "call 0 of turn 1, save, has an effect and no recorded result"
+    save = tool("s", "save", text="x")
+    for is_out in (False, True):
+        agent = started(save, B)
+        if is_out:
+            agent.hears(returned(1))
+        posts = agent.hears(returned(0, status="needs_effect"))
+        if is_out:
+            assert posts == []
+            posts = agent.reads(reply_of(Step((tool("c", "look"),)), agent.state.turn))
+        else:
+            assert posts == [CancelCall(1, 1)]
+            posts = agent.hears(returned(1))
+        (end,) = posts
+        assert isinstance(end, Finished)
+        assert (end.kind, end.detail) == ("needs_effect", why)
+
+
 def test_a_reply_may_have_more_calls_than_a_models() -> None:
     asks = [tool(f"a{at}", "look") for at in range(5)]
     agent = started(*asks, limits=Limits(max_tool_calls=2))

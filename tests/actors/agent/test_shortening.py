@@ -362,6 +362,11 @@ def test_changes_of_tools_are_folded_into_the_tools_and_counted() -> None:
     assert not prefix.is_changed
     assert len(prefix.tools) == 1
     assert shorter.conversation.tokens == 20_000 + len(messages_of(shorter)[0]) + prefix.tokens
+    # Also if the message about the tools stands behind the cut.
+    shorter = with_summary(state, COUNTED, 1, "brief", has_prompt=False)
+    assert [msgspec.json.decode(one)["role"] for one in messages_of(shorter)] == [
+        "user", "assistant", "user", "assistant", "user",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Which waiting sessions a worker takes, and what the others wait for."""
 
+from itertools import permutations
+
 import pytest
 
 from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims, part_of, waits_for
@@ -27,6 +29,19 @@ def test_hosts_take_turns_so_that_a_crowd_of_one_does_not_delay_the_others() -> 
     assert taken(found, WorkerState(1, ("a", "b"), 5)) == ["a0", "b0", "a1", "b1", "a2"]
 
 
+def test_of_sessions_that_have_waited_as_long_the_first_by_name_comes_first() -> None:
+    found = [
+        waiting("s2", 5),
+        waiting("s1", 5),
+        waiting("s3", 1, "b"),
+        waiting("s0", 9, "b"),
+        waiting("s4", 5, "c"),
+    ]
+    everything = WorkerState(1, ("a", "b", "c"), 5)
+    for order in permutations(found):
+        assert taken([*order], everything) == ["s3", "s1", "s4", "s0", "s2"]
+
+
 @pytest.mark.parametrize(
     ("slots", "running", "is_draining", "free_of_all", "expected"),
     [
@@ -34,6 +49,7 @@ def test_hosts_take_turns_so_that_a_crowd_of_one_does_not_delay_the_others() -> 
         (10, 4, False, 6, 6),
         (10, 0, False, 40, 3),  # a quarter of 10, rounded up
         (10, 0, True, 40, 0),
+        (10, 0, True, 0, 0),
         (10, 11, False, 40, 0),
         (100, 0, False, 100, 10),
         (1, 0, False, 1_000, 1),

@@ -23,11 +23,12 @@ from callboard.actors.protocol.errors import MisuseError
 def test_a_worker_stops_starting_then_aborts_before_its_lease_ends(now: int, standing: str, due: int) -> None:
     lease = Lease(100, 800)
     assert lease.standing(now) == standing
-    assert lease.renews_in_ms(now) == pytest.approx(due, abs=1)
+    assert lease.renews_in_ms(now) == due
 
 
 def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert Lease(0, 800).renewed(500) == Lease(500, 800)
+    assert [Lease(0).standing(now) for now in (9_999, 10_000)] == ["aborts", "lost"]
 
 
 def test_others_act_from_the_end_on_and_use_its_capacity_after_the_longest_call() -> None:

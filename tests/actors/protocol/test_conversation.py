@@ -1,16 +1,22 @@
 """Messages in the Messages API's shape, and the rolling digest of a request."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.conversation import (
+    blocks_of,
     decoded,
+    is_by,
     joined,
+    merged,
     message,
     program_result,
     rolled,
+    system_message,
     text_block,
     text_json,
     tool_result,
@@ -120,3 +126,26 @@ def test_a_result_for_a_program_says_what_came_and_leaves_out_what_did_not() -> 
         "text": "words",
         "ends": "budget",
     }
+
+
+def test_of_two_objects_the_values_of_the_second_count() -> None:
+    first, second = Json(b'{"a":1,"b":[ 2 ]}'), Json(b'{"a":3,"c":null}')
+    assert bytes(merged(first, second)) == b'{"a":3,"b":[ 2 ],"c":null}'
+    assert merged(NULL, second) is second
+    assert merged(first, NULL) is first
+    assert merged(NULL, NULL) == NULL
+
+
+def test_a_role_and_the_blocks_of_a_content_are_read_in_any_form() -> None:
+    said = {
+        "user": user_message((RESULT,)),
+        "assistant": message("assistant", text_json("a")),
+        "system": system_message((text_block("a"), text_block("b"))),
+    }
+    roles: tuple[Literal["user"], Literal["assistant"], Literal["system"]] = ("user", "assistant", "system")
+    for role in roles:
+        assert [is_by(role, one) for one in said.values()] == [role == other for other in said]
+    assert value(said["system"]) == {"role": "system", "content": [value(text_block(one)) for one in "ab"]}
+    assert blocks_of(NULL) == ()
+    assert [value(one) for one in blocks_of(text_json("a"))] == [value(text_block("a"))]
+    assert [bytes(one) for one in blocks_of(Json(b' [{"b":1}, 2]'))] == [b'{"b":1}', b"2"]

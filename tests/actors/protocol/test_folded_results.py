@@ -112,3 +112,16 @@ def test_of_the_words_of_a_failure_as_much_is_told_as_fits(words: dict[str, Any]
     whole = DelegationEnded(1, 0, "deadline", room=300, metadata=ABOUT, **words)
     assert json_bytes(folded(whole)) == 300
     assert json_bytes(folded(replace(whole, room=0))) > 900
+
+
+def test_an_end_is_ok_an_error_or_folded_by_whose_result_it_is() -> None:
+    for kind, problems, is_folded, response in (
+        ("answered", (), True, "ok"),
+        ("reported", (), False, "ok"),
+        ("denied", WRONG, False, "error"),
+        ("denied", WRONG, True, "invalid_input"),
+        ("denied", (), True, "unavailable"),
+        ("budget", (), False, "error"),
+    ):
+        end = DelegationEnded(1, 0, kind, problems=problems)  # type: ignore[arg-type]  # a kind
+        assert response_of(end, is_folded=is_folded) == response

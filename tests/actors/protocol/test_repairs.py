@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.conversation import message
-from callboard.actors.protocol.repairs import InputRules, Mended, Mender
+from callboard.actors.protocol.repairs import InputRules, Mended, Mender, our_id
 from callboard.runtime.models.anthropic.request import TAKES
 from callboard.runtime.models.layered.dialects import GENERATE_CONTENT, RESPONSES
 from tests.several_models import as_json, text, use
@@ -227,3 +227,126 @@ def test_an_id_in_a_part_that_the_service_refuses_is_left_out_and_that_of_the_ca
     assert found.told == ("message 2, block 1: the id 'c 1' goes as 'c1'",)
     (call,) = blocks_of(mended(rules, use("c1", part={"id": "i1", "tool_call_id": "t1"})))
     assert call["part"]["tool_call_id"] == "t1"
+
+
+SIGNED = {"part": {"provider_details": {"signature": "s"}}}
+UNSIGNED = {"type": "thinking", "thinking": "Hm."}
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+OTHER_ITEM = "is left out: another item has it, or it is long"
+
+
+def of_item(kind: str, item: str, **more: object) -> dict[str, object]:
+    block = use("c1") if kind == "tool_use" else {"type": "text", "text": "a"}
+    return {**block, **more, "part": {"id": item}}
+
+
+def test_of_items_only_neighbours_of_one_kind_share_an_id_and_no_call_does() -> None:
+    rules = InputRules(item_ids=True)
+    long, longest = "i" * 65, "i" * 64
+    for kinds_and_items, kept in (
+        ([("text", "i1"), ("text", "i1")], [True, True]),
+        ([("text", "i1"), ("tool_use", "i1")], [True, False]),
+        ([("tool_use", "i1"), ("tool_use", "i1")], [True, False]),
+        ([("text", longest), ("text", long)], [True, False]),
+        # After an item that is refused, none goes on.
+        ([("text", "i2"), ("text", "i1"), ("text", "i2"), ("text", "i1")], [True, True, False, False]),
+    ):
+        found = mended(rules, *[of_item(kind, item) for kind, item in kinds_and_items])
+        assert ["id" in block["part"] for block in blocks_of(found)] == kept
+        told = [
+            f"message 2, block {at}: the id of its item, {item!r:.100}, {OTHER_ITEM}"
+            for at, ((_, item), stays) in enumerate(zip(kinds_and_items, kept, strict=True), 1)
+            if not stays
+        ]
+        assert [*found.told] == told
+    for block in (use("c1", part={"tool_call_id": "t1"}), text("a", part={"part_kind": "text"})):
+        found = mended(rules, block, block)
+        assert (blocks_of(found), found.told) == ([block, block], ())
+
+
+def test_calls_keep_the_ids_of_items_where_a_service_has_none() -> None:
+    blocks = [of_item("tool_use", item, id=f"c{at}") for at, item in enumerate(["i1", "i1", "i" * 65])]
+    found = mended(InputRules(), *blocks)
+    assert (blocks_of(found), found.told) == (blocks, ())
+
+
+def test_a_blank_text_is_left_out_unless_a_signature_stands_in_it_or_before_it() -> None:
+    for rules in (TAKES, TAKES._replace(item_ids=True)):
+        blank = text("", part={"id": "i1"})
+        found = mended(rules, text("a"), blank, text("b", part={"id": "i1"}))
+        assert blocks_of(found) == [text("a"), text("b", part={"id": "i1"})]
+        assert found.told == ("message 2, block 2: a text without words is left out",)
+        assert blocks_of(mended(rules, text("", **SIGNED), text("b"))) == [text("", **SIGNED), text("b")]
+
+
+def test_reasoning_needs_a_signature_of_its_own_or_in_its_part_where_the_service_says_so() -> None:
+    strict = InputRules(needs_signature=True, item_ids=True)
+    hidden = {"type": "redacted_thinking", "data": "x"}
+    in_part = {**UNSIGNED, "part": {"signature": "s", "id": "r1"}}
+    for block, stays in ((UNSIGNED, False), (THOUGHT, True), (in_part, True), (hidden, True)):
+        found = mended(strict, block, text("a"))
+        assert blocks_of(found) == ([block] if stays else []) + [text("a")]
+    # The item of reasoning that is left out is free for others.
+    unsigned = {**UNSIGNED, "part": {"id": "r1"}}
+    assert blocks_of(mended(strict, unsigned, text("a"), in_part, text("b")))[1:] == [in_part, text("b")]
+
+
+def test_a_reason_not_to_run_a_call_never_goes_back() -> None:
+    found = mended(TAKES, {**use("c1"), "refused": "it is doubled"})
+    assert (blocks_of(found), found.told) == ([use("c1")], ())
+
+
+def test_each_change_of_a_call_is_told() -> None:
+    found = mended(TAKES, use("c1"), use("c1", "a.b"), number=3)
+    ours = our_id(3, 1, "c1")
+    assert blocks_of(found)[1]["id"] == ours
+    assert found.told == (
+        "message 6, block 2: the name 'a.b' goes as 'a_b'",
+        f"message 6, block 2: the id 'c1' goes as '{ours}'",
+    )
+
+
+def test_a_result_of_the_services_tool_counts_only_if_no_user_has_spoken_in_between() -> None:
+    for goes_on, sent in ((True, [FOUND, text("Yes.")]), (False, [text("Yes.")])):
+        mender = Mender(TAKES)
+        mended(TAKES, SEARCH, mender=mender)
+        said = message("assistant", as_json([FOUND, text("Yes.")]))
+        assert blocks_of(mender.take(3, 2, said, goes_on=goes_on)) == sent
+
+
+def test_rules_that_are_not_stated_are_those_that_allow_all() -> None:
+    stated = InputRules()
+    assert stated[3:] == (False, "nothing", False, False, False, False, False)
+
+
+def test_an_empty_text_needs_signed_reasoning_before_it_and_a_service_that_puts_the_signature_there() -> None:
+    for signs_next in (True, False):
+        for before in (THOUGHT, UNSIGNED):
+            rules = InputRules(texts="a character", signs_next=signs_next)
+            kept = blocks_of(mended(rules, before, text("")))
+            assert len(kept) == 1 + (signs_next and before is THOUGHT)
+
+
+def test_calls_of_a_services_own_tools_need_ids_of_their_own_too() -> None:
+    why = "a call of a server's tool under the id of another is left out"
+    found = mended(TAKES, SEARCH, FOUND, SEARCH, text("a"))
+    assert blocks_of(found) == [SEARCH, FOUND, text("a")]
+    assert (found.told, found.is_open) == ((f"message 2, block 3: {why}",), False)
+    assert blocks_of(mended(TAKES, SEARCH, FOUND, use("s1")))[2]["id"] == our_id(1, 2, "s1")
+    assert our_id(1, 2, "s1").startswith("cb_")
+
+
+def test_only_the_calls_of_a_services_tools_without_a_result_go_once_a_user_speaks() -> None:
+    other = {**SEARCH, "id": "s2"}
+    for before in ([SEARCH, FOUND], [use("s2")], [text("a", id="s2")]):
+        found = mended(InputRules(server_tools=True), *before, other)
+        assert found.closed == message("assistant", as_json(before))
+
+
+def test_a_block_whose_part_has_a_form_of_its_own_stays_beside_those_that_are_repaired() -> None:
+    rules = InputRules(item_ids=True, texts="a word")
+    odd = [text("a", part=3), use("c1", part=[1]), {**THOUGHT, "part": {"id": 5}}]
+    found = mended(rules, *odd, text(" "))
+    assert blocks_of(found) == odd
+    assert found.told == ("message 2, block 4: a text without words is left out",)

@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.conversation import is_by, message
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.makers import NO_ORIGINS
 from callboard.actors.protocol.origin import Origin
 from callboard.actors.protocol.repair_levels import START, Repair
+from callboard.actors.protocol.repairs import our_id
 from callboard.actors.protocol.spoken_calls import in_words
-from callboard.actors.protocol.translation import GO_ON, Reader, Unsayable, messages_for
+from callboard.actors.protocol.translation import (
+    GO_ON,
+    Reader,
+    Unsayable,
+    is_all_own,
+    is_as_said,
+    messages_for,
+)
 from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import TAKES
 from tests.several_models import (
@@ -207,6 +216,7 @@ def test_any_other_block_is_refused_with_its_place_or_replaced_by_a_text(block: 
     with pytest.raises(Unsayable, match=f"message 2, block 2 .{block['type']}") as caught:
         read(CLAUDE, *said)
     assert (caught.value.place, caught.value.block) == (1, 1)
+    assert caught.value.kind.startswith(block["type"])
     sent = read(CLAUDE, *said, is_lossy=True)
     texts = [one["text"] for message in sent for one in message["content"]]
     assert (
@@ -253,6 +263,43 @@ def test_a_block_that_cannot_be_sent_is_found_beside_one_of_an_odd_form() -> Non
 def test_a_result_of_no_call_is_refused() -> None:
     with pytest.raises(Unsayable, match=r"message 3, block 2 .tool_result without its call"):
         read(CLAUDE, ASKED, says(CHAT, use("1")), hears(result("1"), result("1")))
+
+
+def test_only_blocks_that_the_agent_was_handed_are_replaced() -> None:
+    reader = Reader(CLAUDE, None, is_lossy=False, handed=(2, 1), rules=None, repair=START)
+    odd = {"type": "hologram"}
+    for one in (ASKED, says(CHAT, text("a"), odd)):
+        reader.take(one.body, one.maker or CHAT)
+    with pytest.raises(Unsayable, match="message 3, block 2"):
+        reader.take(says(CHAT, odd, odd).body, CHAT)
+    _, replaced, *_ = decoded(reader.sent)
+    assert replaced["content"][1]["text"].startswith("[Left out")
+
+
+def test_a_call_of_another_model_that_an_own_message_follows_is_not_that_of_its_results() -> None:
+    said = [ASKED, says(CHAT, use("1")), says(CLAUDE, use("2")), hears(result("2"))]
+    assert read(CLAUDE, *said)[-1]["content"] == [result("2")]
+
+
+def test_an_adapter_is_asked_once_about_each_form() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def can_send(kind: str, source: str) -> bool:
+        asked.append((kind, source))
+        return True
+
+    request = request_to(CLAUDE, [hears(text("a"), IMAGE), hears(text("b"), text("c")), hears(IMAGE)])
+    assert messages_for(request, can_send) is request.messages
+    assert sorted(asked) == [("image", "base64"), ("text", "")]
+
+
+def test_a_message_of_a_model_without_a_maker_is_that_of_the_model_that_is_asked() -> None:
+    own = Said(says(CLAUDE, text("a", part={})).body)
+    request = request_to(CLAUDE, [ASKED, own])
+    request.origins = NO_ORIGINS
+    assert is_as_said(request, None, None) is True
+    assert is_all_own(request) is True
+    assert messages_for(request, rules=TAKES) is request.messages
 
 
 def test_a_message_about_tools_stays() -> None:
@@ -363,6 +410,22 @@ def test_a_repair_names_its_message_and_no_two_calls_get_one_id() -> None:
         "message 6, block 1",
         "message 6, block 2",
     ]
+
+
+def test_ids_of_ours_in_repaired_replies_count_all_replies() -> None:
+    reader = Reader(CLAUDE, None, is_lossy=False, handed=(0, 0), rules=TAKES, repair=START)
+    for one in [says(CLAUDE, use("c1"), use("c1")), hears(result("c1"), result("c1"))] * 2:
+        reader.take(one.body, one.maker or CHAT)
+    ids = [call["id"] for call in calls_in(decoded(reader.sent))]
+    assert ids == ["c1", our_id(1, 1, "c1"), our_id(2, 0, "c1"), our_id(2, 1, "c1")]
+
+
+def test_a_search_beside_a_call_of_ours_stays_once_it_has_its_result() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    said = [ASKED, says(CLAUDE, use("c1"), search), hears(result("c1")), says(CLAUDE, found, text("b"))]
+    request = request_to(CLAUDE, [*said, hears(text("Next."))])
+    assert messages_for(request, rules=TAKES) is request.messages
 
 
 def test_a_search_goes_on_in_the_next_reply_and_is_over_where_a_user_speaks() -> None:

@@ -75,3 +75,11 @@ def test_the_delegate_is_found_until_the_delegation_begins() -> None:
     assert found.messages == 4
     made(head)
     assert delegate_of(head.state, wanted) is None
+
+
+def test_the_plain_view_is_the_view_itself() -> None:
+    agent = AgentHarness()
+    agent.begins(prompt="do it")
+    (request,) = [one for one in agent.calls("task") if isinstance(one, Delegate)]
+    view = seen(agent.state, request)
+    assert view.plain is view

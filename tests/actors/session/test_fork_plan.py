@@ -30,6 +30,7 @@ from callboard.actors.session.fork_plan import (
     call_at,
     calls_of,
     plan,
+    plan_changed,
     planned_again,
     refuse_idle,
 )
@@ -213,3 +214,42 @@ def test_a_fork_for_other_profiles_begins_before_the_first_of_their_agents() -> 
         base(aunt + 1, "aunt")
     with pytest.raises(MisuseError, match="no uncle began in session s"):
         base(None, "uncle")
+
+
+def test_a_fork_of_changed_agents_and_answers_begins_before_the_first_of_both() -> None:
+    log = family()
+    begun = begun_by_profile(log, ["kid", "aunt"])
+    kid, aunt = ({name: begun[name]} for name in ("kid", "aunt"))
+    base_of_kid, base_of_aunt = (base_for_agents("s", log, None, one) for one in (kid, aunt))
+    assert base_of_kid is not None
+    assert base_of_aunt is not None
+    first, late = ("host", 1, OF_MODEL), ("host", 3, OF_MODEL)
+    replies = calls_of(log)
+    reply, last_reply = replies[first], replies[late]
+    assert reply - 1 < base_of_kid < last_reply - 1 <= base_of_aunt
+    for at, changes, changed, base in (
+        (None, {}, kid, base_of_kid),
+        (None, {late: NEW}, kid, base_of_kid),
+        (None, {late: NEW}, {}, last_reply - 1),
+        (None, {first: NEW}, kid, reply - 1),
+        (None, {first: NEW}, aunt, reply - 1),
+        (3, {first: NEW}, kid, 3),
+    ):
+        made = plan_changed("s", log, at, changes, changed)
+        assert (made.base, [one.value for one in made.changes]) == (base, [NEW] * len(changes))
+    assert plan_changed("s", log, 3, {}, {}, 3).until == 3
+
+
+def test_a_change_to_what_was_recorded_is_refused_in_every_kind_of_answer() -> None:
+    looked, paid = Json(b'[{"type":"text","text":"Hm."}]'), text_json("seen")
+    log = session(
+        ("client", "supervisor", 0, SessionOpened(2, "host", (), ModelSpec("m"))),
+        ("client", "supervisor", 0, Ask("r1", NEW)),
+        ("supervisor", "model", 2, CallModel("host", 2)),
+        ("model", "host", 3, ModelReplied(1, 1, "ok", looked)),
+        ("host", "tools", 4, CallTool(1, 0, "look", "read", Json(b"{}"))),
+        ("tools", "host", 5, ToolReturned(1, 0, "ok", paid)),
+    )
+    for seq, same in ((2, NEW), (4, looked), (6, paid)):
+        with pytest.raises(MisuseError, match=f"the new answer for event {seq} is the recorded one"):
+            plan_changed("s", log, None, {seq: same}, {})

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.client_messages import TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Told
+from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Stopped, Told
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
 from callboard.actors.session.place_names import (
     call_name,
     call_named,
     call_of,
     few_named,
+    moment_name,
     named,
     seq_of,
 )
@@ -73,3 +74,13 @@ def test_a_list_of_calls_begins_with_those_of_the_agent_that_was_meant() -> None
     assert few_named(calls, "host.8").startswith("host.8:3:0, host:0:0, ")
     assert few_named(calls).endswith("host:11:0, ...")
     assert few_named([]) == "none"
+
+
+def test_a_moment_is_named_by_its_call_or_by_its_agent() -> None:
+    for sender, recipient, body, name in (
+        ("host.1", "tools", CALL, "CallTool host.1:2:1"),
+        ("tools", "host.1", RESULT, "ToolReturned host.1:2:1"),
+        ("supervisor", "host.1", Told(1, "hurry"), "Told host.1"),
+        ("host.1", "supervisor", Stopped(), "Stopped host.1"),
+    ):
+        assert moment_name(Event(1, 0, sender, recipient, 0, body)) == name

@@ -17,15 +17,18 @@ from callboard.actors.protocol.client_messages import (
     Tell,
 )
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    BudgetGiven,
+    CallModel,
     CallTool,
     CheckSchema,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     SchemaChecked,
     TimerFired,
     ToolReturned,
@@ -33,6 +36,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.shared_state import StateKey, StateUpdate
+from callboard.actors.protocol.usage import Need
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
@@ -359,3 +363,22 @@ def test_an_answer_carries_the_numbers_of_the_request_that_gets_it() -> None:
     result = Reusable(5, 0, ToolReturned(1, 2, output=NEW))
     post = answer_to(Event(9, 0, *tool(4, 6)), result, "host")
     assert (post.recipient, post.body) == ("host", ToolReturned(4, 6, output=NEW))
+
+
+def test_a_budget_of_a_call_with_a_recorded_answer_is_given_and_reserves_nothing() -> None:
+    request = Event(9, 0, "supervisor", "budgets", 8, RequestBudget("host", 2, 1, Need(5)))
+    grant = Event(9, 0, "supervisor", "model", 8, CallModel("host", 8))
+    key: Key = ("model", "host", 2, 1)
+    good, cut = (Reusable(4, 40, ModelReplied(2, 1, status)) for status in ("ok", "cancelled"))  # type: ignore[arg-type]  # a status
+    for known, asked, is_given in (
+        ([good], request, True),
+        ([cut], request, False),
+        ([], request, False),
+        ([good], grant, False),
+    ):
+        answers = RecordedAnswers([], 0)
+        answers.answers[key] = known
+        post = answers.free_budget(asked, ("budget", *key))
+        given = Post("supervisor", BudgetGiven("host", 2, 1, "given"))
+        assert post == (given if is_given else None)
+        assert answers.answers[key] == known

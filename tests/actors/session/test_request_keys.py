@@ -14,6 +14,7 @@ from callboard.actors.protocol.port_messages import (
     MakeContext,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import ModelSpec
@@ -170,3 +171,12 @@ def test_a_delegation_that_an_ended_agent_asked_for_takes_no_name() -> None:
         return keys.agent("host.1")
 
     assert (child(""), child("host.1")) == ("host/b.0", "host/a.0")
+
+
+def test_a_wish_for_budgets_is_known_by_the_call_that_it_is_for() -> None:
+    wanted = ("supervisor", RequestBudget("host", 1, 1, Need(5)))
+    posts = (("host", begin()), ("host", turn()))
+    known = granted(turn())
+    assert known is not None
+    assert key(*posts, wanted) == ("budget", *known)
+    assert key(("host", begin()), wanted) is None

@@ -138,3 +138,7 @@ def test_the_gate_keeps_for_each_open_call_the_state_as_of_its_event() -> None:
     gate.on_events([returned(5, ("count", 1), cause=2)])
     assert gate.state_for(call(4)).values()["count"] == 11
     assert gate.shared.values()["count"] == 12
+
+
+def test_a_state_without_keys_is_false() -> None:
+    assert (bool(NO_STATE), bool(SharedState({})), bool(DECLARED)) == (False, False, True)

@@ -4,12 +4,23 @@ import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, Begin, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    Begin,
+    Delegate,
+    Finished,
+    ReportBack,
+    Stopped,
+    TurnRequested,
+    TurnSettled,
+    Wake,
+)
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
+from callboard.actors.protocol.value_types import Settled
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -89,6 +100,37 @@ def test_events_in_two_parts_give_the_charges_of_the_whole() -> None:
         assert parts == summed(whole)
 
 
+def posted(*posts: tuple[str, str, AnyMessage]) -> list[Event]:
+    return [Event(seq, 0, sender, to, 0, body) for seq, (sender, to, body) in enumerate(posts, 1)]
+
+
+def test_each_kind_of_message_that_settles_a_call_charges_it_once() -> None:
+    settled = Settled(Usage(4))
+    known, unknown = Usage(4, calls=1), Usage(charged_tokens=40, calls=1, unknown_calls=1)
+    for body, charge in (
+        (TurnSettled(Usage(4)), known),
+        (TurnSettled(), unknown),
+        (TurnRequested(2, settled=settled), known),
+        (TurnRequested(2), None),
+        (Delegate(1, 0, ("kid",), NULL, settled=settled), known),
+        (Delegate(1, 0, ("kid",), NULL), None),
+        (Wake(5, settled=settled), known),
+        (ReportBack(1, 0, NULL, settled), known),
+        (Finished("answered", settled=settled), known),
+        (Finished("answered"), unknown),
+        (Stopped(settled), known),
+        (Stopped(), unknown),
+    ):
+        ends: tuple[str, str, AnyMessage] = ("host", "supervisor", body)
+        assert [one.usage for one in UsageBooks().take(posted(*CALLED, ends, ends))] == [charge] * (
+            charge is not None
+        ), body
+
+
+def test_the_books_of_a_session_know_no_answers_and_no_forks() -> None:
+    assert len(UsageBooks().take(posted(*CALLED, REUSED, SETTLED))) == 1
+
+
 CALLED = (
     ("host", "supervisor", TurnRequested(1, need=Need(40))),
     ("supervisor", "model", CallModel("host", 1)),
@@ -114,7 +156,7 @@ SETTLED = ("host", "supervisor", TurnSettled(Usage(output_tokens=7)))
 def test_a_fork_pays_for_the_calls_that_it_makes(
     posts: tuple[tuple[str, str, AnyMessage], ...], calls: int
 ) -> None:
-    log = [Event(seq, 0, sender, to, 0, body) for seq, (sender, to, body) in enumerate(posts, 1)]
+    log = posted(*posts)
     charges = UsageBooks(is_fork=True).take(log)
     assert sum(one.usage.calls for one in charges) == calls
     assert UsageBooks().take(log) != [] or calls == 0

@@ -24,8 +24,10 @@ from callboard.actors.protocol.messages import (
     Begin,
     DeciderFailed,
     Delegate,
+    DelegationEnded,
     Finished,
     ReportBack,
+    Stop,
     Stopped,
     TurnSettled,
 )
@@ -368,6 +370,30 @@ def test_a_cancel_keeps_what_was_said_and_why_it_came() -> None:
     head.hears("client", Cancel("changed my mind"))
     outcome = ended(head.hears("host", Stopped()))
     assert (outcome.kind, outcome.text, outcome.detail) == ("cancelled", "so far", "changed my mind")
+
+
+def test_a_cancel_of_one_agent_ends_its_delegation_and_leaves_the_ask_running() -> None:
+    for address, stopped in (
+        ("host.1", ["host.1.1", "host.1"]),
+        ("host", ["host.1.1", "host.1", "host"]),
+        ("", ["host.1.1", "host.1", "host"]),
+        ("host.9", []),
+        ("client", []),
+        ("host.01", []),
+    ):
+        head = asking()
+        for who in ("host", "host.1"):
+            delegate(head, who)
+        before = head.state
+        found = head.hears("client", Cancel("enough", address))
+        assert [post.recipient for post in found if isinstance(post.body, Stop)] == stopped
+        ends = [post.body for post in found if isinstance(post.body, DelegationEnded)]
+        if address == "host.1":
+            assert (ends[-1].kind, ends[-1].detail) == ("cancelled", "enough")
+        ask = head.state.ask
+        assert ask is not None
+        assert (ask.outcome is None) == (stopped[-1:] != ["host"])
+        assert (head.state == before) == (not stopped)
 
 
 def test_a_cancel_before_the_host_began_has_nothing_of_the_ask_before() -> None:

@@ -4,27 +4,50 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Ask, Close, SessionClosed
+from callboard.actors.protocol.client_messages import (
+    RULES,
+    Ask,
+    Cancel,
+    Close,
+    Forked,
+    Resumed,
+    SessionClosed,
+    Tell,
+    ToolsChanged,
+)
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
+    CancelTask,
+    DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
+    ReportBack,
     Stopped,
+    TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CancelTimer, TimerFired, ToolReturned
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CancelTimer,
+    CapacityGiven,
+    SchemaChecked,
+    TimerFired,
+    ToolReturned,
+)
+from callboard.actors.protocol.profiles import ToolsChange
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.step import step
 from callboard.actors.supervisor.decider import decide_supervisor, decide_together, initial_supervisor
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.harness import SessionHarness, said
+from tests.actors.harness import SessionHarness, raw, said
 from tests.mutants.scenarios_background import BACKGROUND
 from tests.mutants.scenarios_later import LATER
 from tests.mutants.scenarios_rights import RIGHTS
@@ -97,6 +120,85 @@ def test_after_the_end_of_a_session_nothing_but_a_resume_and_a_settlement_counts
     (refused,) = head.hears("client", Ask("r9", text_json("go")))
     assert getattr(refused.body, "detail", "") == "the session is closed"
     assert head.state == before
+
+
+PLACE = Limits(schema_timeout_s=3)
+AFTER_THE_END: list[tuple[str, Any, list[str], int]] = [
+    ("client", Ask("r9", text_json("go")), ["client:AskEnded"], 0),
+    ("client", Tell("t1", "host.9", "psst"), ["client:TellEnded"], 0),
+    ("client", Resumed(RULES, limits=PLACE), [], 0),
+    ("client", Forked("s", 3, "d", Resumed(RULES, limits=PLACE)), [], 0),
+    ("host.2", Finished("answered", "done"), ["host:DelegationEnded"], -1),
+    ("host.2", Stopped(), ["host.2:Stop", "host:DelegationEnded"], -1),
+    ("budgets", BudgetGiven("host.1", 1, 1, "given"), ["capacity:RequestCapacity"], 0),
+    ("capacity", CapacityGiven("host.1", 1, 1), ["model:CallModel"], 0),
+    ("schema", SchemaChecked(1, "ok"), ["host.3:Begin"], 1),
+]
+"""Messages that a closed session handles, with its posts, and the change in the number of its agents."""
+
+IGNORED: list[tuple[str, Any]] = [
+    ("client", Cancel()),
+    ("client", Close()),
+    ("client", ToolsChanged(ToolsChange((), address="host"))),
+    ("host", Delegate(1, 5, ("kid",), text_json("go"))),
+    ("host", CancelTask(1, 0)),
+    ("host.2", TurnRequested(1, 1, Need(5), "d")),
+    ("host.2", DeciderFailed(1, "Boom")),
+    ("host.2", ReportBack(1, 0, text_json("x"))),
+    ("clock", TimerFired(1)),
+]
+
+
+def closed_in_the_middle() -> SessionHarness:
+    """Return a closed session in which one agent waits for a place and one for the check of its schema."""
+    head = SessionHarness(limits=Limits(deadline_s=60), capacity=("scripted",)).opens()
+    head.asks()
+    for call in (0, 1):
+        head.hears("host", Delegate(1, call, ("kid",), text_json("help")))
+    head.wants("host.1")
+    head.hears("host", Delegate(1, 2, ("kid",), text_json("help"), raw({"type": "object"})))
+    head.state = replace(head.state, phase="closed")
+    return head
+
+
+def test_a_closed_session_refuses_what_is_new_and_takes_what_was_on_its_way() -> None:
+    for sender, body, posts, leaves in AFTER_THE_END:
+        head = closed_in_the_middle()
+        before = head.state
+        assert (said(head.hears(sender, body)), head.state.live - before.live) == (posts, leaves), body
+        limits = PLACE if isinstance(body, Resumed | Forked) else before.limits
+        assert head.state.limits.schema_timeout_s == limits.schema_timeout_s, body
+    for sender, body in IGNORED:
+        head = closed_in_the_middle()
+        assert (head.hears(sender, body), head.state) == ([], closed_in_the_middle().state), body
+
+
+def test_an_answer_ends_its_delegation_with_all_that_it_says() -> None:
+    head = busy()
+    answer = Finished("answered", "in words", "of its own accord", value=raw({"n": 1}))
+    (ended,) = head.hears("host.1", answer)
+    assert isinstance(ended.body, DelegationEnded)
+    said_in_it = (ended.body.text, ended.body.value, ended.body.detail)
+    assert said_in_it == (answer.text, answer.value, answer.detail)
+
+
+def test_an_agent_that_stops_or_fails_by_itself_ends_its_delegation_in_words() -> None:
+    for body, why in (
+        (Stopped(), "it stopped without having been told to"),
+        (DeciderFailed(7, "Boom"), "Boom while it handled event 7"),
+    ):
+        ends = [one.body for one in busy().hears("host.1", body) if isinstance(one.body, DelegationEnded)]
+        assert [(one.kind, one.detail) for one in ends] == [("crashed", why)]
+
+
+def test_an_agent_that_leaves_without_a_settlement_is_charged_its_reservation() -> None:
+    for body in (Finished("answered", "done"), Stopped()):
+        head = busy()
+        head.wants("host.1", 40)
+        head.hears("host.1", body)
+        host = head.record("host")
+        assert host is not None
+        assert (host.spent.charged_tokens, host.reserved) == (40, Need(0))
 
 
 def test_an_agent_that_was_stopped_ends_no_delegation_when_it_finishes() -> None:

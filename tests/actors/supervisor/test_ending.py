@@ -11,6 +11,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Begin,
@@ -444,6 +445,21 @@ def test_an_agent_drains_once_and_leaves_after_all_below_it() -> None:
     head.ends("host")
     head.ends("host")
     assert head.state.live == 0
+
+
+def test_an_agent_whose_delegation_has_ended_ends_without_a_second_end() -> None:
+    for body in (Finished("answered", "late"), Finished("budget", "late"), DeciderFailed(1, "Boom")):
+        head = SessionHarness().opens()
+        head.asks()
+        head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+        head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT))
+        work = UnitOfWork(head.state)
+        work.update_record("host", delegations=IntMap())
+        head.state = work.commit()
+        posts = head.hears("host.1", body)
+        assert not any(post.recipient == "host" for post in posts)
+        record = head.record("host.1")
+        assert record is None or not record.is_running
 
 
 def test_the_ends_of_background_tasks_are_numbered_one_by_one() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.client_messages import Cancel, Resumed
+from callboard.actors.protocol.compaction_messages import SummaryRefused
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -30,7 +31,7 @@ from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.reserve import NO_RESERVE, Reserve
 from callboard.actors.supervisor.state import Wish
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, program_profile
 from tests.actors.harness import SessionHarness, said
 
 PROMPT = text_json("go")
@@ -128,8 +129,9 @@ def test_one_that_was_stopped_still_settles_and_only_then_gives_its_slot_back() 
 def test_one_that_leaves_without_settling_is_charged_its_reservation() -> None:
     head = asked(NO_LIMITS)
     head.wants("host.1", 100)
-    head.hears("host.1", Finished("answered", "done"))
+    posts = head.hears("host.1", Finished("answered", "done"))
     assert (head.state.in_flight, account(head)) == (0, (100, 0))
+    assert said(posts) == ["host:DelegationEnded"]
 
 
 def test_what_was_said_is_kept_as_partial_work() -> None:
@@ -142,11 +144,32 @@ def test_what_was_said_is_kept_as_partial_work() -> None:
     assert (end.body.text, end.body.usage) == ("second", Usage(3, calls=3))
 
 
+def test_the_words_of_a_step_that_needs_nothing_are_kept_too() -> None:
+    head = asked(NO_LIMITS)
+    head.wants("host.1", 0)
+    assert settle(head, "host.1", 0, "so far") == []
+    record = head.record("host.1")
+    assert record is not None
+    assert (record.text, record.spent) == ("so far", ZERO)
+
+
 def test_no_agent_has_two_calls_or_two_requests_at_once() -> None:
     head = asked()
     assert said(head.wants("host", 100)) == GRANTED
     assert head.wants("host", 100, turn=2) == []
     assert (head.state.in_flight, account(head)) == (1, (0, 100))
+
+
+def test_a_request_of_an_unknown_agent_or_of_one_that_waits_changes_nothing() -> None:
+    head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(max_parallel_calls=1))
+    head.wants("host.1")
+    assert head.state.next_ticket == 1  # a request that is granted at once needs no ticket
+    head.wants("host.2")
+    before = head.state
+    for who in ("host.9", "host.2"):
+        assert head.wants(who, turn=2) == []
+        assert head.hears(who, TurnSettled(ZERO)) == []
+        assert head.state == before
 
 
 # --- budgets ----------------------------------------------------------------------
@@ -228,6 +251,26 @@ def test_the_budget_of_an_ask_counts_from_its_start_and_the_sessions_from_the_be
     head.ends("host", used=100)
     head.asks(limits=Limits(tokens=100), name="r3")
     assert said(head.wants("host", 51, turn=3))[0] == "host:Stop"
+
+
+def test_a_summary_that_a_budget_refuses_is_left_out_and_its_agent_goes_on() -> None:
+    for waits in (False, True):
+        head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(tokens=100))
+        if waits:
+            head.wants("host.2", 60)
+        wanted = TurnRequested(3, 1, Need(60 if waits else 101), "d", purpose="summary")
+        posts = head.hears("host.1", wanted)
+        if waits:
+            assert posts == []
+            posts = head.hears("host.2", TurnSettled(Usage(41)))
+        (post,) = posts
+        assert post.recipient == "host.1"
+        assert isinstance(post.body, SummaryRefused)
+        assert post.body.turn == 3
+        assert post.body.detail.startswith("the budget of host is too small")
+        record = head.record("host.1")
+        assert record is not None
+        assert (record.wanted, record.is_running, lines(head)) == (None, True, [])
 
 
 # --- slots ------------------------------------------------------------------------
@@ -424,6 +467,21 @@ def test_an_agent_whose_place_is_lost_goes_behind_its_own_tasks_that_wait_for_it
     assert (asked_for, lines(head)) == (["host.1.1", "host.1"], [])
 
 
+def test_a_parent_that_keeps_less_for_its_next_turn_goes_behind_the_task_that_fits_now() -> None:
+    profiles = [profile("host", ["kid"], background=True), profile("kid")]
+    head = SessionHarness(*profiles, limits=Limits(tokens=2_000)).opens()
+    head.asks()
+    for call in (0, 1):
+        task = Delegate(1, call, ("kid",), PROMPT, closing=Need(900), mode="background", room=10)
+        head.hears("host", task)
+    assert said(head.wants("host.1", 500)) == GRANTED
+    assert head.wants("host.2", 400) == []
+    assert lines(head) == ["host.2 at host"]
+    posts = [one.body for one in head.wants("host", 20, turn=2)]
+    assert [one.agent for one in posts if isinstance(one, CallModel)] == ["host.2", "host"]
+    assert (lines(head), account(head)) == ([], (0, 920))
+
+
 def test_a_place_refused_to_a_running_agent_is_requested_again() -> None:
     head = limited(NO_LIMITS)
     head.wants("host.1", 100)
@@ -468,6 +526,26 @@ def test_the_end_of_an_agent_without_a_bound_names_the_model_and_the_reason() ->
     (end,) = ends
     assert end.kind == "budget"
     assert "scripted states no most tokens" in end.detail
+    head = asked(Limits(tokens=10**9))
+    request = TurnRequested(1, 1, Need(10), "d", model="other", is_unbounded=True)
+    assert "other states no most tokens" in str(head.hears("host.1", request))
+
+
+def test_a_refusal_at_the_limit_of_a_child_is_no_refusal_of_the_program_above() -> None:
+    for own, otherwise, latches in (
+        (Limits(tokens=5), "", False),
+        (NO_LIMITS, "", True),
+        (NO_LIMITS, "answered", False),
+    ):
+        head = SessionHarness(
+            program_profile("host", ["kid"]), profile("kid"), limits=Limits(tokens=10)
+        ).opens()
+        head.asks()
+        head.hears("host", Delegate(1, 0, ("kid",), PROMPT, limits=own))
+        head.hears("host.1", TurnRequested(1, 1, Need(100), "d", otherwise=otherwise))  # type: ignore[arg-type]  # a kind
+        host = head.record("host")
+        assert host is not None
+        assert bool(host.program and host.program.refusal) == latches
 
 
 def test_an_agent_that_has_answered_ends_so_if_its_further_turn_has_no_bound() -> None:

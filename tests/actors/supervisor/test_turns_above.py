@@ -21,8 +21,10 @@ from callboard.actors.protocol.port_messages import (
     SettleBudget,
     TimerFired,
 )
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from callboard.actors.supervisor.latching import LEAST_INPUT_BYTES
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, program_profile
 from tests.actors.harness import SessionHarness, said
 
 PROMPT = text_json("go")
@@ -156,6 +158,38 @@ def test_a_budget_is_given_back_by_an_agent_stopped_while_it_waits_for_capacity(
     assert books(head) == (0, 0, 0)
 
 
+def test_an_agent_stopped_before_its_turn_is_refused_or_given_back_ends_once() -> None:
+    settles = [SettleBudget("host.1", 3, 2)]
+    for status, posts in (("refused", []), ("cancelled", []), ("given", settles)):
+        head = bound(Limits(deadline_s=5))
+        head.wants("host.1", 100, turn=3, attempt=2)
+        head.hears("clock", TimerFired(1))
+        answer = BudgetGiven("host.1", 3, 2, status)  # type: ignore[arg-type]  # a status
+        assert [one.body for one in head.hears("budgets", answer)] == posts
+        record = head.record("host.1")
+        assert record is not None
+        assert (books(head), record.is_budgeted, record.held) == ((0, 0, 0), False, None)
+
+
+def test_a_refusal_above_latches_for_a_program_unless_a_smaller_request_fits() -> None:
+    least = LEAST_INPUT_BYTES + ModelSpec("m").overhead_tokens + 100
+    for unit, left, latches in (
+        ("tokens", least - 1, True), ("tokens", least, False), ("", least - 1, True), ("", least, False),
+        ("micro_usd", -1, True), ("micro_usd", 0, False),
+    ):  # fmt: skip
+        profiles = [program_profile("host", ["kid"]), profile("kid")]
+        head = SessionHarness(*profiles, scopes=("*",)).opens()
+        head.asks()
+        head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+        head.wants("host.1", 100_000)
+        # Of the limit, 300 are spent and 30 are reserved by sessions that no process runs.
+        answer = BudgetGiven("host.1", 1, 1, "refused", (), "*", "", unit, left + 330, 300, 30, ("s",))  # type: ignore[arg-type]  # a unit
+        ends = [one.body for one in head.hears("budgets", answer) if isinstance(one.body, DelegationEnded)]
+        words = "a turn of host.1 was refused: the budget '*' is too small for another turn"
+        assert [one.latch.startswith(words) for one in ends] == [latches], (unit, left)
+        assert [not one.latch for one in ends] == [not latches], (unit, left)
+
+
 def test_a_call_whose_place_is_lost_keeps_its_budget() -> None:
     head = bound(NO_LIMITS, capacity=("scripted",))
     head.wants("host.1", 100)
@@ -174,10 +208,10 @@ def test_a_request_that_the_port_has_lost_is_made_again() -> None:
 @pytest.mark.parametrize("end", [Stopped(), Finished("model_error")], ids=["stopped", "finished"])
 def test_an_agent_that_leaves_without_accounting_is_charged_its_reservation(end: Stopped | Finished) -> None:
     head = bound(NO_LIMITS)
-    head.wants("host.1", 100)
-    given(head, "host.1")
+    head.wants("host.1", 100, turn=3, attempt=2)
+    head.hears("budgets", BudgetGiven("host.1", 3, 2, "given", SPANS))
     posts = head.hears("host.1", end)
-    assert [one.body for one in posts if one.recipient == "budgets"] == [SettleBudget("host.1", 1, 1, 100)]
+    assert [one.body for one in posts if one.recipient == "budgets"] == [SettleBudget("host.1", 3, 2, 100)]
     assert books(head) == (100, 0, 0)
 
 

@@ -8,7 +8,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CancelTimer, SetTimer
-from callboard.actors.supervisor.state import SupervisorState, Timer
+from callboard.actors.supervisor.state import AskOutcome, SupervisorState, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from tests.actors.harness import SessionHarness
 
@@ -50,6 +50,19 @@ def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
     work = UnitOfWork(after, 10)
     work.update_record("host.1.1", text="")
     assert work.commit() == before
+
+
+def test_a_commit_copies_only_what_changed_and_what_stands_above_it() -> None:
+    before = two_deep().commit()
+    work = UnitOfWork(before, 9)
+    assert (work.seq, UnitOfWork(before).seq) == (9, 0)
+    assert work.ancestry("host.1.1") is not None
+    work.update_record("host", text="thought")
+    after = work.commit()
+    assert before.host is not None
+    assert after.host is not None
+    assert after.host.text == "thought"
+    assert after.host.children is before.host.children
 
 
 def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
@@ -109,9 +122,53 @@ def test_agents_may_nest_deeper_than_python_calls() -> None:
     assert len(after.ancestry(record.address) or []) == 2_001
 
 
+def test_the_delegation_of_the_client_is_the_ask_that_runs() -> None:
+    assert UnitOfWork(SupervisorState()).delegation("client", 1) is None
+    work = two_deep()
+    ask = work.state.ask
+    assert ask is not None
+    key = ask.delegation.key
+    assert work.delegation("client", key) is ask.delegation
+    assert work.delegation("client", key + 1) is None
+    work.update_session(ask=replace(ask, outcome=AskOutcome("answered", 9)))
+    assert work.delegation("client", key) is None
+
+
+def test_a_changed_delegation_is_stored_with_its_parent_if_that_is_there() -> None:
+    work = two_deep()
+    host = work.record("host")
+    assert host is not None
+    (one,) = host.delegations.values()
+    for parent in ("host", "host.9"):
+        work.put_delegation(parent, replace(one, text="so far"))
+    assert work.delegation("host", one.key) == replace(one, text="so far")
+    assert work.delegation("host.9", one.key) is None
+    ask = work.state.ask
+    assert ask is not None
+    work.put_delegation("client", replace(ask.delegation, text="of the ask"))
+    assert work.delegation("client", ask.delegation.key) == replace(ask.delegation, text="of the ask")
+
+
+def test_only_a_program_has_places_to_free() -> None:
+    work = two_deep()
+    for who, places in (("host", 5), ("host.9", 1)):
+        work.free_places(who, places)
+    assert work.take_freed() == []
+    host = work.record("host")
+    assert host is not None
+    assert host.turn_children == 1
+    work.put_record(replace(host, profile=replace(host.profile, turns="any"), turn_children=3))
+    work.free_places("host", 2)
+    host = work.record("host")
+    assert host is not None
+    assert (host.turn_children, work.take_freed(), work.take_freed()) == (1, ["host"], [])
+
+
 def test_limits_are_those_of_the_agent_of_the_ask_or_of_the_session() -> None:
     work = two_deep()
     assert [work.limits_of(who).schema_timeout_s for who in ("client", "host.1", "host.9")] == [4, 4, 5]
+    work.update_session(ask=None)
+    assert work.limits_of("client").schema_timeout_s == 5
 
 
 def test_a_schema_is_known_by_its_bytes() -> None:
@@ -129,6 +186,27 @@ def test_a_schema_is_known_by_its_bytes() -> None:
         )
     assert work.has_accepted(schema)
     assert all(work.has_accepted(Json(b"%d" % number)) == (number % 2 == 0) for number in range(500))
+
+
+def test_schemas_with_the_same_key_take_turns() -> None:
+    # These two digests begin with the same 20 bits.
+    work, first, second = two_deep(), Json(b'{"a":109}'), Json(b'{"a":1368}')
+    key = work.begin_schema_check(first, 1, 5_000)
+    verdict = work.schema_verdict(first)
+    assert verdict is not None
+    assert (key.bit_length(), len(verdict.digest)) == (20, 16)
+    assert work.schema_verdict(second) is None
+    assert work.begin_schema_check(second, 2, 5_000) == key
+    assert work.schema_verdict(first) is None
+    work.finish_schema_check(key, 2, is_good=True)
+    assert (work.has_accepted(first), work.has_accepted(second)) == (False, True)
+
+
+def test_a_check_of_a_schema_that_is_gone_changes_nothing() -> None:
+    work = two_deep()
+    before = work.state
+    work.finish_schema_check(5, 1, is_good=True)
+    assert work.state is before
 
 
 def test_a_check_that_another_has_followed_says_nothing_any_more() -> None:
@@ -156,3 +234,4 @@ def test_timers_are_numbered_one_by_one() -> None:
     timers = [Timer("grace"), Timer("deadline", "host")]
     assert [work.set_timer(one) for one in timers] == [first, first + 1]
     assert [work.state.timers.get(first + at) for at in range(2)] == timers
+    assert [post.body for post in work.posts] == [SetTimer(first), SetTimer(first + 1)]
