@@ -15,7 +15,6 @@ the results that an ended agent keeps for its next ask. Nothing is guessed from 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar
 
@@ -57,16 +56,16 @@ class RefusedCall(NamedTuple):
     reason: str
 
 
-class _Place(msgspec.Struct):
+class _Place(msgspec.Struct, gc=False):
     turn: int
     call: int
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     type: str
 
 
-class _Reply(msgspec.Struct):
+class _Reply(msgspec.Struct, gc=False):
     turn: int
     status: str = "ok"
     content: tuple[_Block, ...] = ()
@@ -101,8 +100,11 @@ class Suspects:
         body = event.body
         if type(body) is ModelReplied:
             if body.status == "ok":
-                with suppress(*_UNREAD):
-                    self._reply(event.recipient, body.turn, _blocks(body.content))
+                try:
+                    blocks = _blocks(body.content)
+                except _UNREAD:
+                    return
+                self._reply(event.recipient, body.turn, blocks)
         elif isinstance(body, CallTool | Delegate | ReportBack):
             self._post(event.sender, body.turn, body.call)
 

@@ -65,7 +65,10 @@ class FileHistory:
     def take(self, event: Event) -> None:
         """Take in the answer to a tool call."""
         body = event.body
-        if not isinstance(body, ToolReturned) or not _tells_of_files(body):
+        if not isinstance(body, ToolReturned):
+            return
+        is_interrupted = body.status == "interrupted"
+        if not (is_interrupted or body.files or body.files_gap):  # as nearly all
             return
         for version in body.files:
             self.versions.setdefault(version.path, []).append(Recorded(event.seq, version))
@@ -74,7 +77,7 @@ class FileHistory:
         self.stored_bytes += sum(map(len, body.contents))
         if body.files_gap:
             self.gaps.append(Gap(event.seq, body.files_gap))
-        elif body.status == "interrupted" and self.is_kept:
+        elif is_interrupted and self.is_kept:
             self.gaps.append(Gap(event.seq, INTERRUPTED))
 
     def now(self, path: str) -> FileVersion | None:
@@ -91,11 +94,6 @@ class FileHistory:
     def gaps_to(self, seq: int) -> list[Gap]:
         """Return the gaps up to an event."""
         return [gap for gap in self.gaps if gap.seq <= seq]
-
-
-def _tells_of_files(body: ToolReturned) -> bool:
-    # Few answers do, and every answer passes here.
-    return bool(body.files or body.files_gap) or body.status == "interrupted"
 
 
 def _as_of(versions: "list[Recorded]", seq: int) -> Recorded:

@@ -284,7 +284,7 @@ class PortGate:
         if (body.uses or body.status == "interrupted") and request is not None:
             self.files.take(request.event.body, body)
         self.history.take(event)
-        if may_have_acted(body, request):
+        if body.status != "ok" and may_have_acted(body, request):
             self._interrupted.add((event.recipient, body.turn, body.call))
 
     def _declare(self, event: Event, actions: list[Action]) -> None:

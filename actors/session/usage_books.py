@@ -53,6 +53,7 @@ class UsageBooks:
     """The calls of one session that are not settled yet. is_fork: its log is that of a fork.
 
     takers: the functions that take an event in, by the type of its message. They take events in their order.
+    charges: of the calls that are settled, which `taken` has not returned yet.
     """
 
     def __init__(self, *, is_fork: bool = False) -> None:
@@ -61,7 +62,7 @@ class UsageBooks:
         self._calls: dict[str, TurnRequested] = {}
         self._answered: dict[str, TurnRequested] = {}  # the calls with an answer, by agent; in a fork only
         self._day = (-1, "")  # the number of the last day, and its name
-        self._charges: list[Charge] = []
+        self.charges: list[Charge] = []
         self.takers: dict[type, Callable[[Event], None]] = {
             Begin: self._begin,
             TurnRequested: self._wish,
@@ -84,7 +85,7 @@ class UsageBooks:
 
     def taken(self) -> list[Charge]:
         """Return the charges of the calls that are settled, once."""
-        charges, self._charges = self._charges, []
+        charges, self.charges = self.charges, []
         return charges
 
     def _begin(self, event: Event) -> None:
@@ -139,4 +140,4 @@ class UsageBooks:
             self._day = (number, period_at("day", event.at))
         profile, model = self._agents.get(event.sender, _UNKNOWN)
         used = charge_of(wish.need, usage)
-        self._charges.append(Charge(self._day[1], wish.model or model, profile, used))
+        self.charges.append(Charge(self._day[1], wish.model or model, profile, used))

@@ -143,7 +143,9 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     row.handle(work, sender, body)
     if work.freed or work.state.queue.size:
         serve(work, _GO_ON)
-    asks.conclude(work)
+    ask = work.state.ask
+    if ask is not None and ask.outcome is not None:  # asked here, too, for fewer steps in each decision
+        asks.conclude(work)
     return work.take_posts()
 
 

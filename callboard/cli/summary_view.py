@@ -117,7 +117,10 @@ def _overview(recording: Recording) -> _Overview:
 def _state(found: _Overview) -> str:
     if found.imported:
         return f"imported ({found.imported}): it cannot be resumed, but forked"
-    return "closed" if found.is_closed else "open: it still runs, or its process ended"
+    if found.is_closed:
+        return "closed"
+    is_asked = found.turns and found.turns[-1].end is None
+    return "open: its ask still runs, or its process ended" if is_asked else "open: no ask is running"
 
 
 def _facts(recording: Recording, found: _Overview) -> dict[str, str]:

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar, Final, NamedTuple
 
+import msgspec
+
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
@@ -89,7 +91,7 @@ _CHARS: Final = 80
 _GROUPED: Final = "events {session} --grouped --actor "
 
 
-class _Calls:
+class _Calls(msgspec.Struct, gc=False):
     """The calls of one agent with the same tool and arguments.
 
     last: the seq of the last result. result, since: that result, and the effects before it. again: the calls
@@ -97,11 +99,12 @@ class _Calls:
     most, third: the longest row that no other result ended, and its third call.
     """
 
-    __slots__ = ("again", "last", "most", "result", "since", "third")
-
-    def __init__(self) -> None:
-        self.result, self.since, self.again = 0, -1, 0
-        self.last = self.most = self.third = 0
+    result: int = 0
+    since: int = -1
+    again: int = 0
+    last: int = 0
+    most: int = 0
+    third: int = 0
 
     def take(self, seq: int, result: int, effects: int) -> None:
         """Take in a result. effects: the number of effects so far."""

@@ -90,6 +90,18 @@ _Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
+class _Takers(dict[bytes, list[_Take]]):
+    """The functions that look at messages of a kind, by its bytes."""
+
+    def __init__(self, diagnosis: "Diagnosis") -> None:
+        self._diagnosis = diagnosis
+
+    def __missing__(self, kind: bytes) -> list[_Take]:
+        found: list[_Take] = [taker.take for taker in self._diagnosis.takers(kind.decode())]
+        self[kind] = found
+        return found
+
+
 class _Origin:
     """The traffic that a session was made of. without: the kinds of findings that it does not tell."""
 
@@ -148,17 +160,15 @@ class Diagnosis:
 def diagnose(source: Source, refused_by: Callable[[Suspects], Sequence[RefusedCall]]) -> list[Finding]:
     """Return the findings of a session, its digests checked. refused_by: the calls that suspects refused."""
     found = Diagnosis()
-    takers: dict[bytes, list[_Take]] = {}
+    takers = _Takers(found)
     for page in source.sealed_pages():
         rows, takes = [], []
         for row in page:
+            body = row.body
             # `kind_of` in place: it is asked of every event
-            kind = row.body[START : row.body.index(b'"', START)]
-            if kind not in takers:
-                takers[kind] = [taker.take for taker in found.takers(kind.decode())]
-            if takers[kind]:
+            if of_kind := takers[body[START : body.index(b'"', START)]]:
                 rows.append(row)
-                takes.append(takers[kind])
+                takes.append(of_kind)
         for event, each in zip(source.events(rows), takes, strict=True):
             for take in each:
                 take(event)

@@ -18,6 +18,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned
@@ -116,7 +118,7 @@ class Check(Taker, Protocol):
         """Yield the findings, after the last event."""
 
 
-class ToolCall(NamedTuple):
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """A call. seq: of its `CallTool`. arguments: as the model wrote them."""
 
     seq: int
@@ -126,7 +128,7 @@ class ToolCall(NamedTuple):
     arguments: bytes
 
 
-class Returned(NamedTuple):
+class Returned(msgspec.Struct, frozen=True, gc=False):
     """The result of a call. seq: of its `ToolReturned`. digest: equal for equal outputs. output: the JSON."""
 
     seq: int

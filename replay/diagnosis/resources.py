@@ -192,7 +192,8 @@ def _content(arguments: bytes) -> object:
 
 TOKENS_MAX: Final = 100_000  # of a session, by which memory is bounded
 _BYTES_MAX: Final = 65_536  # of a result that is looked at
-_TOKEN: Final = re.compile(rb"(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}")
+_UNREAD_MAX: Final = 4 * 2**20  # bytes of texts whose ids are not looked for yet
+_TOKEN: Final = re.compile(rb"(?<![A-Za-z])(?=[A-Za-z_-]*+\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}+")
 _ID: Final = re.compile(r"(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}")
 _DATE: Final = re.compile(r"\d{4}-?\d\d-?\d\d")
 _ESCAPES: Final = re.compile(rb"\\[nrtbf]")
@@ -209,6 +210,9 @@ class CopiedIds(CallCheck):
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
+        # Ids are looked for once an argument has one: in many sessions, none does.
+        self._unread: list[tuple[int, bytes]] = []
+        self._unread_bytes = 0
         self._found: dict[str, Finding] = {}
 
     def take(self, event: Event) -> None:
@@ -226,10 +230,23 @@ class CopiedIds(CallCheck):
 
     def _add(self, seq: int, text: bytes) -> None:
         if len(self._given) < TOKENS_MAX:
-            for token in _TOKEN.findall(_ESCAPES.sub(b" ", text[:_BYTES_MAX])):
+            text = text[:_BYTES_MAX]
+            self._unread.append((seq, text))
+            self._unread_bytes += len(text)
+            if self._unread_bytes > _UNREAD_MAX:
+                self._read()
+
+    def _read(self) -> None:
+        """Take the ids out of the texts so far."""
+        unread, self._unread, self._unread_bytes = self._unread, [], 0
+        for seq, text in unread:
+            if len(self._given) >= TOKENS_MAX:
+                break
+            for token in _TOKEN.findall(_ESCAPES.sub(b" ", text)):
                 self._given.setdefault(token.decode().casefold(), seq)
 
     def _look(self, call: ToolCall, result: Returned, path: str, value: str) -> None:
+        self._read()
         wanted = value.casefold()
         if wanted in self._given or value in self._found or _OWN_NAMES.search(path):
             return

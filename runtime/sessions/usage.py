@@ -46,7 +46,7 @@ def keep_usage(board: Board, books: UsageBooks) -> None:
     stage, taken = board.stage, books.taken
 
     def stage_all(events: Sequence[Event], spending: Sequence[SpendingChange] = ()) -> None:
-        stage(events, spending, taken())
+        stage(events, spending, taken() if books.charges else ())
 
     board.stage = stage_all
     for kind, taker in books.takers.items():

@@ -105,11 +105,13 @@ def _output(value: object, max_chars: int, redactor: Redactor, may_cut: bool) ->
     """Encode a result. Raises InvalidPrompt for one that is too large for a program."""
     if type(value) is int and 0 <= value < _SMALL and max_chars >= _SMALL_DIGITS:
         return Json(b'"%d"' % value)  # as below, at a tenth of the work: counts and sums are common results
+    if isinstance(value, str):
+        return _text_output(value, max_chars, redactor, may_cut, "")
     if (blocks := blocks_in(value)) is not None:
         if not may_cut:
             _refuse_long(sum(len(str(block.get("text", ""))) for block in blocks), max_chars)
         return _blocks(blocks, max_chars, redactor)
-    text, notes = (value, "") if isinstance(value, str) else _text(value, may_cut)
+    text, notes = _text(value, may_cut)
     return _text_output(text, max_chars, redactor, may_cut, notes)
 
 

@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 from callboard import Agent, Fallback, Limits, Reply, Runtime, ScriptedModel, call, say, tool
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.models import ModelFailure
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
@@ -99,9 +100,17 @@ def test_an_ask_without_an_outcome_says_so(callboard: Callboard, own_log: Path) 
     add_session(own_log, "cut", rows_of(own_log, "20250101-survey")[:12])
     text = callboard("show", "cut", "--log", str(own_log)).stdout
     assert "none yet" in text
-    assert "open: it still runs, or its process ended" in text
+    assert "open: its ask still runs, or its process ended" in text
     found = json.loads(callboard("show", "cut", "--log", str(own_log), "--json").stdout)
     assert found["asks"][0]["ended"] is None
+
+
+def test_a_session_between_two_asks_is_open_and_runs_nothing(callboard: Callboard, own_log: Path) -> None:
+    rows = rows_of(own_log, "20250101-survey")
+    ended = next(at for at, row in enumerate(rows, 1) if isinstance(row.body, AskEnded))
+    add_session(own_log, "idle", rows[:ended])
+    text = callboard("show", "idle", "--log", str(own_log)).stdout
+    assert "open: no ask is running" in text
 
 
 def test_an_answered_question_counts_as_a_turn_of_its_program(callboard: Callboard, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ const MESSAGE_ELEMENTS = 150;
 const BLOCK_ELEMENTS = 110; // of the parts of a message that are drawn at once
 const SHORT_JSON = 200; // characters of arguments that are not folded
 const LONG_RESULT = 400; // characters of a result that is folded
+const ANSWERING = new Set(["ToolReturned", "ApprovalGiven", "Delegated", "DelegationEnded"]); // with turn and call of what they answer
 
 /** Return the elements of an agent's whole conversation. isOnlyNew: what the request of the chosen event added. */
 export function conversationView(app, agent, { isOnlyNew = false, first = null } = {}) {
@@ -88,10 +89,18 @@ function blocksOf(message) {
 /** Return a message; null for one that only holds results, which stand at their calls. */
 function messageOf(app, agent, { value, at }, results) {
   let call = -1;
+  let answers = null;
+  const answer = (use, place) => {
+    const result = results.get(use.id);
+    if (!result) return null;
+    answers ??= answersOf(app.session, agent, at);
+    const isRefused = () => result.is_error && app.session.refused.get(at)?.some((span) => span.agent === agent && span.name === use.name);
+    return { ...result, at: answers.get(place)?.findLast((seq) => seq <= result.at) ?? (isRefused() ? at : result.at) };
+  };
   const drawn = blocksOf(value).filter((one) => one?.type !== "tool_result").map((one) => {
     if (one?.type === "tool_use") call += 1;
     const place = call;
-    return () => blockOf(app, agent, one, at, place, results);
+    return () => blockOf(app, agent, one, at, place, answer);
   });
   const parts = firstParts(drawn, BLOCK_ELEMENTS, "more parts of this message");
   if (!parts.length) return null;
@@ -100,7 +109,20 @@ function messageOf(app, agent, { value, at }, results) {
     make("header", {}, make("b", {}, name), " ", make("a", { href: app.session.href(at) }, `event ${at}`)), ...parts);
 }
 
-function blockOf(app, agent, one, at, call, results) {
+/** Return the seqs of the events that answered the calls of a reply, by call: of its message, all have the last one's. */
+function answersOf(session, agent, at) {
+  const found = new Map();
+  const turn = turnOf(session, at);
+  for (let seq = at + 1; turn && seq <= session.count; seq += 1) {
+    if (session.kinds[seq] === "ModelReplied" && session.recipient(seq) === agent) break;
+    if (!ANSWERING.has(session.kinds[seq]) || session.recipient(seq) !== agent) continue;
+    const body = session.body(seq);
+    if (body.turn === turn) found.set(body.call, [...(found.get(body.call) ?? []), seq]);
+  }
+  return found;
+}
+
+function blockOf(app, agent, one, at, call, answer) {
   if (typeof one === "string") return markdown(one);
   switch (one?.type) {
     case "text":
@@ -109,7 +131,7 @@ function blockOf(app, agent, one, at, call, results) {
     case "reasoning":
       return make("details", { class: "thinking" }, make("summary", {}, "thinking"), textBlock(one.thinking ?? textOf(one.text ?? "")));
     case "tool_use":
-      return callOf(app, agent, one, at, call, results.get(one.id));
+      return callOf(app, agent, one, at, call, answer(one, call));
     default:
       return contentBlock(one, `event ${at}`);
   }

@@ -1,4 +1,4 @@
-// Markdown by a small subset, as elements: headings, lists, code, bold. Everything else stays text, links too.
+// Markdown by a small subset, as elements: headings, lists, tables, code, bold. Everything else stays text, links too.
 
 import { editBlock, isPatch, patchLines } from "./edits.js";
 import { make, textBlock } from "./elements.js";
@@ -28,8 +28,10 @@ function markdownBlock(root, lines, at) {
     return at + 1;
   }
   if (MARKS_ITEM.test(lines[at])) return markdownList(root, lines, at);
+  if (isTable(lines, at)) return markdownTable(root, lines, at);
+  const isText = (line) => line.trim() && !/^(```|#{1,6} )/.test(line) && !MARKS_ITEM.test(line);
   let end = at + 1;
-  while (end < lines.length && lines[end].trim() && !/^(```|#{1,6} )/.test(lines[end]) && !MARKS_ITEM.test(lines[end])) end += 1;
+  while (end < lines.length && isText(lines[end]) && !isTable(lines, end)) end += 1;
   root.append(make("p", {}, markdownInline(root, lines.slice(at, end).join("\n"))));
   return end;
 }
@@ -44,6 +46,35 @@ function markdownList(root, lines, at) {
     items.append(make("li", {}, markdownInline(root, lines[end].replace(MARKS_ITEM, ""))));
   }
   root.append(items);
+  return end;
+}
+
+const MARKS_RULE = /^ {0,3}\|?(?: *:?-+:? *\|)* *(?::?-+:? *)?$/; // the line below the heads of a table
+
+function isTable(lines, at) {
+  const rule = lines[at + 1] ?? "";
+  return lines[at].includes("|") && rule.includes("|") && rule.includes("-") && MARKS_RULE.test(rule) && cellsOf(rule).length === cellsOf(lines[at]).length;
+}
+
+function cellsOf(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+/** Add a table, as text if it has more cells than elements may be made. Its rows have as many cells as its heads. */
+function markdownTable(root, lines, at) {
+  const heads = cellsOf(lines[at]);
+  let end = at + 2;
+  while (end < lines.length && lines[end].includes("|")) end += 1;
+  const count = (end - at - 1) * (heads.length + 1);
+  if (count > root.left) {
+    root.append(textBlock(lines.slice(at, end).join("\n")));
+    return end;
+  }
+  root.left -= count;
+  const rows = lines.slice(at + 2, end).map(cellsOf);
+  const row = (cells, kind) => make("tr", {}, ...heads.map((_, column) => make(kind, {}, markdownInline(root, cells[column] ?? ""))));
+  root.append(make("table", {}, row(heads, "th"), ...rows.map((cells) => row(cells, "td"))));
   return end;
 }
 

@@ -74,13 +74,14 @@ function figuresOf(session, asks) {
   }
   const host = session.agentAt.get("host");
   const named = [...models].map(([name, count]) => `${name} (${count.toLocaleString("en")} replies)`);
+  const number = (name, count) => [count === 1 ? name : `${name}s`, count.toLocaleString("en")];
   return [
     ["status", session.summary.kind || (session.summary.status === "unfinished" ? "running" : "no outcome")],
     ["duration", session.count ? durationText(session.times[session.count] - session.times[1]) : ""],
-    ["questions", asks.length],
-    ["agents", session.agents.length],
-    ["model calls", calls.toLocaleString("en")],
-    ["tool calls", sum("tools").toLocaleString("en")],
+    number("question", asks.length),
+    number("agent", session.agents.length),
+    number("model call", calls),
+    number("tool call", sum("tools")),
     ["tokens", sum("tokens").toLocaleString("en")],
     ["cost", dollars(sum("microUsd"))],
     [named.length === 1 ? "model" : "models", named.slice(0, 4).join(", ") + (named.length > 4 ? `, ${named.length - 4} more` : "")],

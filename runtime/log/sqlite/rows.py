@@ -202,6 +202,7 @@ class Rows:
         self._rows: list[int] = []
         self._numbers: list[int] = []
         self._since: int | None = None
+        self._times: dict[int, int] = {}  # of the events that are added, as their numbers have them
         self._runs: list[tuple[int, int]] = []  # the first id of consecutive ones, and how many they are
         self._codes = _Codes(_FIXED_CODES)
         self._odd: dict[int, tuple[Any, ...]] = {}
@@ -242,6 +243,7 @@ class Rows:
         ):
             return False
         self._since = since
+        self._times = {at: _DIGITS + (at - since) * _TIME_UNIT for at in times}
         return True
 
     def _has_numbers_for(self, events: Sequence[Event]) -> bool:
@@ -255,11 +257,9 @@ class Rows:
         """Add rows that are not odd."""
         if not events:
             return
-        codes, since = self._codes, self._since
-        assert since is not None  # `_all_fit` has set it
+        codes, times = self._codes, self._times  # which `_all_fit` has set
         *places, self._end = accumulate(sizes, initial=self._end)
         self._runs.append((base | events[0].seq, len(sizes)))
-        times = {at: _DIGITS + (at - since) * _TIME_UNIT for at in {event.at for event in events}}
         # Products and sums: CPython has faster instructions for them than for shifts.
         self._rows += [
             size * _SIZE_UNIT + place * _UNIT + codes[event.sender]

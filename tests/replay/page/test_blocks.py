@@ -82,6 +82,43 @@ def reading(tab: Browser) -> str:
     return str(tab.run("document.getElementById('reading').innerText"))
 
 
+def table(tab: Browser, text: str) -> list[list[str]]:
+    """Show a text and return the cells of its table, by row."""
+    show(tab, [{"type": "text", "text": text}])
+    cells: list[list[str]] = tab.run(
+        "[...document.querySelectorAll('#reading tr')].map((row) =>"
+        " [...row.children].map((cell) => cell.innerText))"
+    )
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("| a | b |\n|---|:-:|\n| 1 | 2 |\nend", [["a", "b"], ["1", "2"]]),
+        ("words\na | b\n--- | ---\n1 | 2", [["a", "b"], ["1", "2"]]),
+        ("| a | b |\n|--|--|\n| 1 |\n| 1 | 2 | 3 |", [["a", "b"], ["1", ""], ["1", "2"]]),
+        (r"| a | b |" "\n|--|--|\n" r"| x \| y | `1` |", [["a", "b"], ["x | y", "1"]]),
+        ("| a |\n|--|\n| <img src=x onerror=alert(1)> |", [["a"], ["<img src=x onerror=alert(1)>"]]),
+        ("a | b\nc | d", []),
+        ("| a | b |\n|---|\n| 1 | 2 |", []),
+        ("a\n---\nb", []),
+    ],
+)
+def test_a_table_in_markdown_is_drawn_as_one(tab: Browser, text: str, cells: list[list[str]]) -> None:
+    assert table(tab, text) == cells
+    assert tab.dialogs == []
+
+
+def test_a_table_of_too_many_cells_stays_text_and_hangs_nothing(tab: Browser) -> None:
+    rows = "\n".join(f"| {n} | b |" for n in range(200))
+    assert table(tab, f"| a | b |\n|--|--|\n{rows}\n\nbehind it") == []
+    assert "| 199 | b |" in reading(tab)
+    assert "behind it" in reading(tab)
+    assert table(tab, "|" * 100_000 + "\n" + "|-" * 100_000) == []
+    assert table(tab, "a | b\n" + "-" * 100_000 + " x") == []
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_edit_of_every_form_is_told_by_its_lines(tab: Browser, form: str) -> None:
     found = edit_in(tab, FORMS[form])

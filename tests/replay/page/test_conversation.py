@@ -1,5 +1,6 @@
 """The conversation of an agent on the page, in a browser."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.compaction_messages import Compacted
-from callboard.actors.protocol.messages import ReportJudged
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.models.scripted import ScriptedModel, Step, call, calls, say
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.tools.tool import tool
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
 from tests.mutants.scenarios_compaction import COMPACTED
@@ -58,6 +64,27 @@ def test_the_conversation_of_an_agent_has_its_prompt_its_words_and_the_result_of
         assert block["name"] in texts
     assert texts.startswith(agent)
     assert f"event {tab.run(f'callboard.firstOf({agent!r})')}" in texts
+
+
+@pytest.mark.parametrize("agent", [node.address for _, node in recording().tree().walk() if node.turns])
+def test_each_result_names_the_event_that_answered_its_call(tab: Browser, agent: str) -> None:
+    tab.run(f"callboard.read('{agent}')")
+    named = tab.run(
+        "[...document.querySelectorAll('#reading article.turn')].flatMap((turn) =>"
+        " [...turn.querySelectorAll(':scope > .call')].map((call, place) =>"
+        " [turn.querySelector('header a').innerText, place,"
+        " call.querySelector(':scope > .result')?.querySelector('a').innerText ?? '']))"
+    )
+    to_agent = [event for event in recording().events if event.recipient == agent]
+    turns = {f"event {one.seq}": one.body.turn for one in to_agent if isinstance(one.body, ModelReplied)}
+    answers = {
+        (one.body.turn, one.body.call): f"event {one.seq}"
+        for one in to_agent
+        if isinstance(one.body, ToolReturned | DelegationEnded)
+    }
+    for reply, place, result in named:
+        if result and (turns[reply], place) in answers:
+            assert result == answers[turns[reply], place]
 
 
 def test_the_sub_agents_of_a_call_open_inline(tab: Browser) -> None:
@@ -173,3 +200,28 @@ def test_a_line_says_where_a_conversation_became_shorter(tab: Browser, tmp_path:
     before, _, after = shown(tab).partition(lines[0])
     assert "In short: nothing yet." in before
     assert "In short: nothing yet." not in after
+
+
+def test_calls_that_were_made_together_name_the_event_of_their_own_result(
+    tab: Browser, tmp_path: Path
+) -> None:
+    @tool(effect="read")
+    async def look(n: int) -> str:
+        """Look."""
+        return f"found {n}"
+
+    def script(request: ModelRequest) -> Step:
+        return calls(*(call("look", n=n) for n in range(3))) if request.turn == 1 else say("done")
+
+    async def main() -> MemoryLog:
+        log = MemoryLog()
+        async with Runtime(log, model=ScriptedModel(script)) as runtime:
+            await runtime.run(Agent("host", tools=[look]), "Look three times.", session_id="one")
+        return log
+
+    made = Recording.open(MemoryReader(asyncio.run(main())))
+    tab.open(write_page(made, tmp_path))
+    tab.run("callboard.read('host')")
+    named = tab.run("[...document.querySelectorAll('#reading .result a')].map((one) => one.innerText)")
+    returned = [event for event in made.events if isinstance(event.body, ToolReturned)]
+    assert sorted(named) == sorted(f"event {event.seq}" for event in returned)

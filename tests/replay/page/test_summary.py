@@ -51,6 +51,28 @@ def test_a_page_opens_on_the_question_the_answer_the_figures_and_the_findings(
     assert tab.run("location.hash") == ""
 
 
+def test_one_thing_is_named_in_the_singular(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    figures = text_of(tab).splitlines()
+    assert figures[figures.index("question") - 1] == "1"
+    assert "questions" not in figures
+
+
+def test_few_findings_are_not_cut_while_there_is_room(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path))
+    tab.run(
+        "callboard.select(5); for (const one of document.querySelectorAll('.finding'))"
+        " one.append(' and more words'.repeat(6))"
+    )
+    widths = tab.run(
+        "[...document.querySelectorAll('.finding')].slice(0, 2)"
+        ".map((one) => [one.scrollWidth, one.clientWidth, one.parentElement.clientWidth])"
+    )
+    assert widths
+    for needed, given, room in widths:
+        assert needed <= given or given > room - 60, widths
+
+
 def test_failed_agents_are_named_with_their_reasons(tab: Browser, tmp_path: Path) -> None:
     recording = Recording.open(MemoryReader(stored(golden("everything"))))
     tab.open(write_page(recording, tmp_path))
