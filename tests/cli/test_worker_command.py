@@ -26,6 +26,7 @@ def test_status_lists_what_was_submitted_and_what_it_waits_for() -> None:
         assert json.loads(found.stdout) == {
             "workers": [],
             "waiting": [{"session": "s", "for": "a worker with the agent 'host'", "refusal": ""}],
+            "shares": [],
         }
         shown = CliRunner().invoke(cli, ["cluster", "status", "--log", place.url])
         assert "no worker is registered" in shown.stderr

@@ -10,12 +10,13 @@ import argparse
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.growth.world import LEASE_MS, Plan, Second, World
+from callboard.actors.cluster.leases import LEASE_MS
+from tests.growth.world import Plan, Second, World
 from tools.svg import picture
 
 CALM: Final = slice(8, 18)
 LOSE_MS: Final = 20_000
-DURATION_MS: Final = 180_000
+DURATION_MS: Final = 600_000
 
 
 class Row(NamedTuple):
