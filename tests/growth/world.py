@@ -36,7 +36,7 @@ MODEL_TIMEOUT_MS = 15_000
 class Plan(NamedTuple):
     """A cluster and its faults. active: sessions of a worker that call models. places: of the model.
 
-    lost: workers that die at lose_ms. pauses: of other workers, longer than a lease, spread over the time.
+    lost: workers that die at lose_ms. pauses: of workers, longer than a lease, spread over the first half of a run.
     set_back_ms: by which the server's clock is set back once. cores: of the server.
     """
 
@@ -142,7 +142,7 @@ class World:
     def run(self, duration_ms: int) -> list[Second]:
         """Run for some time. Return the figures of each second."""
         plan = self.plan
-        pauses = sorted(self.rng.randrange(duration_ms) for _ in range(plan.pauses))
+        pauses = sorted(self.rng.randrange(duration_ms // 2) for _ in range(plan.pauses))
         while self.now < duration_ms:
             self.now += STEP_MS
             if self.now == plan.lose_ms:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.session.capacity import Capacity, CapacityPolicy, limited_among
+from callboard.actors.session.capacity import Capacity, CapacityPolicy, Demand, limited_among
 
 MINUTE = 60_000
 
@@ -373,3 +373,30 @@ def test_nothing_is_kept_of_a_session_without_requests_and_places() -> None:
         back(line, place)
     assert line._models == {}
     assert line.states(0)[0].in_flight == line.states(0)[0].waiting == 0
+
+
+def test_a_leased_line_gives_what_its_worker_was_given_and_says_what_it_lacks() -> None:
+    line = policy(calls=5, tokens=1_000)
+    line.lease("m", 0, 0)
+    ask(line, "a1", "a2", "b1", tokens=100)
+    assert gives(line) == []
+    assert line.demand("m") == Demand(0, 3, 2, 100)  # tokens for the head alone: the others have no place
+    line.lease("m", 2, 150)
+    assert gives(line) == ["a1"]
+    assert line.demand("m") == Demand(1, 2, 2, 50)
+    assert line.wait_ms(10**6) is None  # only the home gives tokens
+    line.lease("m", 2, 50)
+    assert gives(line, 10**6) == ["b1"]
+    back(line, "a1", used=30)
+    line.give_back("a", "2", None, 0)
+    assert line.demand("m") == Demand(1, 0, 1, 0, 70)
+    line.lease("m", 1, -70)
+    assert line.demand("m") == Demand(1, 0, 1)
+
+
+def test_a_lease_of_a_line_without_a_limit_of_calls_gives_tokens_alone() -> None:
+    line = policy(tokens=1_000)
+    line.lease("m", 0, 250)
+    ask(line, "a1", "b1", "c1", tokens=100)
+    assert gives(line) == ["a1", "b1"]
+    assert line.demand("m") == Demand(2, 1, 3, 50)
