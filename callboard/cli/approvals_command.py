@@ -171,7 +171,7 @@ async def _append(address: str, session: str, seq: int, answer: ApprovalAnswer) 
 @click.option("--reason", metavar="TEXT", default="", help="Kept in the log.")
 @log_option
 def cancel(session: str, agent: str, reason: str, log: str) -> int:
-    """Cancel the running ask of a session, in the process that owns the log.
+    """Cancel the running ask of a session, in the process that owns the log, or the session on a server.
 
     SESSION is the whole id. The command waits for the outcome. With --agent the ask goes on, and the agent
     that delegated reads that the delegation was cancelled; for an agent that does not run, the exit code is
@@ -202,7 +202,7 @@ def cancel(session: str, agent: str, reason: str, log: str) -> int:
 @click.argument("text")
 @log_option
 def tell(session: str, address: str, text: str, log: str) -> int:
-    """Send a message to a running agent, in the process that owns the log.
+    """Send a message to a running agent, in the process that owns the log, or the session on a server.
 
     SESSION is the whole id, and ADDRESS names one agent: `host`, or `host.1` as `callboard tree` shows it.
     The agent reads TEXT in its next request, and the command waits for that, at most 50 seconds. If there is

@@ -51,8 +51,8 @@ WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
 class Client:
     """A handle on the sessions of a log on a server. `Runtime.connect` makes it; use it with `async with`.
 
-    A session that nobody runs is run by a worker that has its agent. If there is none, the command waits, and
-    `stats` says for what. A caller that was cancelled, or died, sends the same command with the same
+    A session without an owner goes to a worker that has its agent. Without such a worker the command waits,
+    and `stats` names the reason. A caller that was cancelled, or died, sends the same command with the same
     `request_id` again, and gets the same result.
     """
 
@@ -108,7 +108,7 @@ class Client:
     ) -> str:
         """Begin an ask, and return its request id once the command is stored. Its outcome: `outcome`.
 
-        host: the name of the agent that opens the session if there is none of this id. A session stays open
+        host: the name of the agent that opens a new session of this id. A session stays open
         for further asks. The other parameters are those of `Session.ask`, without Python types.
 
         Raises SessionNotFound without a host for a new session, SessionEnded for a closed one, MisuseError
@@ -276,7 +276,7 @@ class Client:
             yield row
 
     async def stats(self) -> ClusterStats:
-        """Return the workers with their leases, and the sessions that wait, each with what it waits for."""
+        """Return the workers with their leases, and the sessions that wait, each with its reason."""
         workers = await self._leases.change(lambda one: one.workers())
         waiting = await self._leases.change(lambda one: one.waiting(WAITING_MAX))
         return stats_of(workers, [one for one, _ in waiting])

@@ -10,7 +10,7 @@ from callboard.runtime.log.postgres.leases import WorkerRow
 class ClusterStats(NamedTuple):
     """The workers of a log, also those whose lease has ended, and the sessions that no worker has.
 
-    waiting: each session, and what it waits for; at most 1,000, the oldest first.
+    waiting: each session with the reason why it waits; at most 1,000, the oldest first.
     """
 
     workers: tuple[WorkerRow, ...]

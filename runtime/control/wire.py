@@ -84,7 +84,7 @@ class AskSession(Base, frozen=True, tag="ask"):
     """A prompt for the host of a session. request_id: a name for this ask: the same name again asks nothing.
 
     prompt: a text, content blocks, or the fields of the host's contract. schema: of the report, None for the
-    host's own. host: the agent that opens the session if there is none of this id; empty for none.
+    host's own. host: the agent that opens a new session; empty for one that exists.
     """
 
     session: str

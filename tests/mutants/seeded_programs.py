@@ -12,8 +12,8 @@ STEPS: Final = (
         "program-waits-for-all",
         "A program's next step waits until every open call has its answer, as a model's turn does.",
         "agent.answers",
-        " else state.calls.answers.size > 0\n",
-        " else state.calls.answers.size > 0 and not state.calls.open.size\n",
+        '    elif state.calls.answers.size and state.phase == "acting":\n',
+        '    elif state.calls.answers.size and not state.calls.open.size and state.phase == "acting":\n',
     ),
     Mutant(
         "answers-dropped-while-a-step-is-out",

@@ -68,7 +68,7 @@ class CommandTables:
     def add(self, session: str, request_id: str, body: str, host: str = "") -> CommandRow:
         """Add a command, unless it is there. Return its row.
 
-        host: the agent that opens the session if there is none; empty for none.
+        host: the agent that opens a new session; empty for a session that exists.
 
         Raises MisuseError if the id is that of another command, SessionNotFound, SessionEnded.
         """
@@ -104,7 +104,7 @@ class CommandTables:
         self._run(_SHARE, (session, name))
 
     def find(self, session: str, request_id: str) -> CommandRow | None:
-        """Return a command; None if there is none of this id."""
+        """Return a command, or None for an unknown id."""
         rows = self._run(_FIND, (session, request_id)) if is_text(session) else []
         return self._row(rows[0]) if rows else None
 
