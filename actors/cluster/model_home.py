@@ -1,7 +1,7 @@
 """The home of a model's capacity, and the part of it that one worker has. No I/O, no clock.
 
     worker: Part.report --> home: ModelHome.report --> worker: Part.take
-            what it does          its share, tokens           what it may do
+            its calls             its share, tokens           its places
 
 Rules
   - Tokens that a worker is given are spent: the bucket of the home does not wait for the calls that use

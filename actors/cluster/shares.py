@@ -15,7 +15,7 @@ Rules
   - A place that cannot be divided goes to the worker whose sessions have had the least so far: its places,
     by the time that it held them, by its sessions. So where there are fewer places than workers, they go
     around. Places that no one else waited for do not count, and no worker waits for longer than half a
-    minute because of what it had. One that wants places again after a pause begins beside the least.
+    minute because of its earlier places. One that wants places again after a pause begins beside the least.
   - The limit is the smallest of those that workers know, so that a deploy may change it.
   - The server's clock must not be set ahead while calls run. If it is, leases end early for it, and places
     of workers that it takes for lost are counted twice, for one model timeout at most.
@@ -76,8 +76,8 @@ def fair_shares(
 ) -> dict[int, int]:
     """Divide places so that the smallest share of a session is as large as it can be.
 
-    wants: places that each worker could use. weights: its sessions, 1 if omitted. order: who is next for a
-    place that cannot be divided, the smallest number first; ties go by the worker's number.
+    wants: places that each worker could use. weights: its sessions, 1 if omitted. order: of the workers
+    for a place that cannot be divided, the smallest number first; ties go by the worker's number.
     """
     weight = {one: max(1, weights[one] if weights else 1) for one in wants}
     shares = dict.fromkeys(wants, 0)

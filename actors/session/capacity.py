@@ -165,13 +165,13 @@ class Line:
         The first lease ends its own bucket.
         """
         if not isinstance(self._bucket, LeasedTokens):
-            self._bucket = LeasedTokens(self._bucket.rate, self._bucket.at)
+            self._bucket = LeasedTokens(self._bucket.rate, self._bucket.filled_ms)
         if self.limits.calls is not None:
             self._calls = calls
         self._bucket.add(tokens)
 
     def demand(self) -> Demand:
-        """Return what it needs. A leased line has no other tokens than those that it was given."""
+        """Return its needs. A leased line has no other tokens than those that it was given."""
         waiting = [tokens for own in self._ring.values() for tokens in own.values()]
         sessions = len(self._ring.keys() | {session for session, _ in self._held})
         lacks = unused = 0

@@ -9,13 +9,13 @@ MINUTE_MS: Final = 60_000
 
 
 class TokenBucket:
-    """A bucket. rate: tokens a minute, 0 for no limit. level: in units; full without one. at: its time."""
+    """A bucket. rate: tokens a minute, 0 for no limit. level: in units; full without one."""
 
-    def __init__(self, rate: int, at: int, level: int | None = None) -> None:
+    def __init__(self, rate: int, filled_ms: int, level: int | None = None) -> None:
         self.rate = rate
         self.full = rate * MINUTE_MS
         self.level = self.full if level is None else min(level, self.full)
-        self.at = at
+        self.filled_ms = filled_ms
 
     @property
     def tokens(self) -> int:
@@ -24,9 +24,9 @@ class TokenBucket:
 
     def refill(self, now: int) -> None:
         """Fill it up to a time. A clock that went back fills nothing."""
-        if now > self.at:
-            self.level = min(self.full, self.level + (now - self.at) * self.rate)
-            self.at = now
+        if now > self.filled_ms:
+            self.level = min(self.full, self.level + (now - self.filled_ms) * self.rate)
+            self.filled_ms = now
 
     def take(self, tokens: int) -> None:
         """Take tokens out, perhaps more than there are."""
@@ -44,8 +44,8 @@ class TokenBucket:
 class LeasedTokens(TokenBucket):
     """The tokens that one of several workers has been given. It is empty at first, and does not fill."""
 
-    def __init__(self, rate: int, at: int) -> None:
-        super().__init__(rate, at, 0)
+    def __init__(self, rate: int, filled_ms: int) -> None:
+        super().__init__(rate, filled_ms, 0)
 
     def refill(self, now: int) -> None:
         """Fill nothing: only the home of the model's capacity gives tokens."""

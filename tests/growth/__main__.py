@@ -16,7 +16,7 @@ from tools.svg import picture
 
 CALM: Final = slice(8, 18)
 LOSE_MS: Final = 20_000
-DURATION_MS: Final = 600_000
+DURATION_MS: Final = 120_000
 
 
 class Row(NamedTuple):

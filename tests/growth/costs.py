@@ -22,5 +22,5 @@ class Costs(NamedTuple):
     commit_bytes: int = 200
     sync_ms: int = 5  # `fdatasync` of the disk here
     open_ms: int = 3  # of a worker's processor, for a session that it resumes
-    decide_ms: float = 0.4  # of a worker, for a report of capacity among 100 workers
+    decide_ms: float = 0.2  # of a worker, for a report of capacity among 100 workers
     trip_ms: float = 0.5  # a round trip to the server in one data centre

@@ -36,8 +36,8 @@ MODEL_TIMEOUT_MS = 15_000
 class Plan(NamedTuple):
     """A cluster and its faults. active: sessions of a worker that call models. places: of the model.
 
-    lost: workers that die at lose_ms. pauses: of workers, longer than a lease, spread over the first half of
-    a run. set_back_ms: by which the server's clock is set back once. cores: of the server.
+    lost: workers that die at lose_ms. pauses: longer than a lease, in the first half of a run.
+    set_back_ms: by which the server's clock is set back once. cores: of the server.
     """
 
     workers: int

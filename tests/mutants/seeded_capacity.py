@@ -100,7 +100,7 @@ POLICY: Final = (
         "time-counts-twice",
         "The time since the first look at a bucket fills it again at each look.",
         "session.token_bucket",
-        "            self.at = now\n",
+        "            self.filled_ms = now\n",
         "",
     ),
     Mutant(

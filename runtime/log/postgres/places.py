@@ -6,7 +6,7 @@ places     model, worker -> the worker's last report, and the places that it may
 Rules
   - The rules are those of `actors/cluster/model_home`. A report reads the home, decides here, and writes by
     one statement that compares the version. So no lock outlives a statement: a worker that is stopped in
-    the middle of a report holds up nobody.
+    the middle of a report delays no other.
   - A report that others were faster than reads again. After a cut connection the number of the report tells
     whether it has arrived: a second one is given nothing, until the next report.
   - A lease that was renewed since the last report counts as it is now.
@@ -107,7 +107,7 @@ class PlaceTables:
             if own is None or own.last.number != renewal.number:
                 return grant  # refused: nothing has changed
             gone = [row[0] for row in found if row[0] not in home.shares.holdings]
-            kept = (home.bucket.level if home.bucket.rate else None, home.bucket.at, model, version)
+            kept = (home.bucket.level if home.bucket.rate else None, home.bucket.filled_ms, model, version)
             known = (limits.calls, limits.tokens_per_minute, timeout_ms)
             if self._run(_WRITE, (*kept, int8s(gone), *_values(own), *known)):
                 return grant

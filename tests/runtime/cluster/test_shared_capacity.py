@@ -1,4 +1,4 @@
-"""Capacity over several workers on a real server: never more calls than places, whoever comes and goes."""
+"""Capacity over several workers on a real server: never more calls than places."""
 
 import asyncio
 from collections import Counter
