@@ -1,7 +1,7 @@
 """Tools whose functions run as tasks of Ray: `@tool(on=ray_options(num_cpus=4))`.
 
     called -> task submitted -> returns            the value
-                             -> raises             its exception
+                             -> raises             an exception of its name, with its words and traceback
                              -> worker or node dies `ToolInterrupted`: its effect is unknown
     cancelled -> the task is cancelled -> a grace -> its process is killed
 
@@ -14,9 +14,10 @@ import functools
 import importlib
 import inspect
 import math
+import traceback
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from callboard.actors.protocol.errors import (
     CallboardError,
@@ -26,10 +27,12 @@ from callboard.actors.protocol.errors import (
     ToolInterrupted,
 )
 from callboard.runtime.cluster.ray_driver import connected
+from callboard.runtime.failure_text import text_of
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.signature import Function, context_parameter, undecorated
 from callboard.runtime.tools.tool import Tool, ToolPlace
 
+_TRACE_CHARS_MAX: Final = 8_000
 GRACE_S: Final = 2.0  # for a cancelled task, before its process is killed: less than a tool's own grace
 
 
@@ -41,6 +44,23 @@ class RayCall(NamedTuple):
     tool: str
     call_id: str
     idempotency_key: str
+
+
+class _Raised(NamedTuple):
+    """An exception of a function, in words: Ray cannot send every exception, nor read it here."""
+
+    kind: Literal["tool", "interrupted", "other"]
+    name: str
+    words: str
+    trace: str
+
+    def error(self) -> Exception:
+        """Return an exception that is described as the one of the function."""
+        if self.kind != "other":
+            return ToolError(self.words) if self.kind == "tool" else ToolInterrupted(self.words)
+        made: Exception = type(self.name, (Exception,), {})(self.words)
+        made.add_note(self.trace)
+        return made
 
 
 _CURRENT: Final[ContextVar[RayCall]] = ContextVar("callboard_ray_call")
@@ -80,7 +100,10 @@ class RayOptions(ToolPlace):
                 reference = task.remote(code, call, args, kwargs)
             except CallboardError as error:
                 raise ToolError(f"{tool} was not started: {error}") from error
-            return await _result(ray, reference, tool)
+            value = await _result(ray, reference, tool)
+            if isinstance(value, _Raised):
+                raise value.error()
+            return value
 
         return on_ray
 
@@ -174,10 +197,21 @@ def _travelling(function: Function) -> Function | str:
 
 def _run(code: Function | str, call: RayCall, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Run a function of a tool in this task, with the identity of its call."""
-    function = _found(code) if isinstance(code, str) else code
     _CURRENT.set(call)
-    value = function(*args, **kwargs)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    try:
+        function = _found(code) if isinstance(code, str) else code
+        value = function(*args, **kwargs)
+        return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    except (
+        Exception,
+        SystemExit,
+        asyncio.CancelledError,
+    ) as error:  # a KeyboardInterrupt is Ray's cancellation
+        kind: Literal["tool", "interrupted", "other"] = "tool" if isinstance(error, ToolError) else "other"
+        if isinstance(error, ToolInterrupted):
+            kind = "interrupted"
+        trace = "".join(traceback.format_exception(error))[-_TRACE_CHARS_MAX:]
+        return _Raised(kind, type(error).__name__, text_of(error), trace)
 
 
 def _found(name: str) -> Callable[..., object]:

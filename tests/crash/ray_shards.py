@@ -14,14 +14,16 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from callboard.runtime.cluster.ray_shard import ShardAnswer
 from callboard.runtime.cluster.ray_shards import RayShards, start_shards
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.leases import LeaseTables
 from tests.crash.ray_cluster import started as ray_started
-from tests.crash.workers import Verdict, left, submit, verdict
+from tests.crash.workers import Verdict, left, verdict
 from tests.postgres_server import Server, started
 
 AGENTS = ["tests.crash.cluster_agents:host"]
@@ -85,10 +87,12 @@ async def scenario(server: Server, cluster: Any, sessions: int) -> list[Loss]:
     shards = await start_shards(server.url(), AGENTS, shards=2, slots=200)
     again = await start_shards(server.url(), AGENTS, shards=2, slots=200)  # they stay as they are
     assert [one.worker for one in await again.stats()] == [one.worker for one in await shards.stats()]
-    await asyncio.to_thread(submit, server.url(), sessions)
+    await submit_some(server.url(), range(sessions // 2))
     found: list[Loss] = []
     first = await busiest(server, shards)
     found.append(await lose(server, shards, first, lambda: os.kill(first.process, signal.SIGKILL)))
+    await live_shards(shards)  # Ray has started it again, perhaps after all sessions have ended
+    await submit_some(server.url(), range(sessions // 2, sessions))
     second = await busiest(server, shards)
     node = next(one for one in cluster.worker_nodes if one.node_id == second.node)
     found.append(await lose(server, shards, second, lambda: cluster.remove_node(node, allow_graceful=False)))
@@ -103,14 +107,34 @@ async def scenario(server: Server, cluster: Any, sessions: int) -> list[Loss]:
     return found
 
 
+async def submit_some(url: str, numbers: range) -> None:
+    """Submit sessions, each named by its number."""
+    async with Leases(url) as leases:
+        for at in numbers:
+            await leases.change(
+                partial(
+                    LeaseTables.submit, session=f"s{at}", host="host", request_id=f"s{at}", prompt="do it"
+                )
+            )
+
+
+async def live_shards(shards: RayShards) -> list[ShardAnswer]:
+    """Wait until both shards are workers."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(found := await shards.stats()) < 2:
+            await asyncio.sleep(0.05)
+    return found
+
+
 async def busiest(server: Server, shards: RayShards) -> ShardAnswer:
-    """Wait until both shards have sessions. Return the one that has most."""
-    while True:
-        live = await shards.stats()
-        counts = {one: len(running(server, one.worker)) for one in live}
-        if len(live) == 2 and all(counts.values()):
-            return max(counts, key=lambda one: counts[one])
-        await asyncio.sleep(0.05)
+    """Wait until a shard has opened sessions. Return the one that has most."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            live = await live_shards(shards)
+            counts = {one: len(running(server, one.worker)) for one in live}
+            if any(counts.values()):
+                return max(counts, key=lambda one: counts[one])
+            await asyncio.sleep(0.05)
 
 
 def campaign(server: Server, cluster: Any, deeds: Path, sessions: int) -> tuple[list[Loss], Verdict]:

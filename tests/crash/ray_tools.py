@@ -45,6 +45,19 @@ def breaks() -> str:
     raise KeyError("nothing here")
 
 
+class Awkward(Exception):
+    """An exception that pickle cannot make again."""
+
+    def __init__(self, *, status: int) -> None:
+        super().__init__(f"status {status}")
+
+
+@tool(effect="read", on=ON_NODE)
+def awkward() -> str:
+    """Fail with an exception that cannot travel."""
+    raise Awkward(status=7)
+
+
 @tool(effect="write", on=ON_NODE)
 def dies() -> str:
     """End the process of the node in the middle of an effect."""
@@ -76,7 +89,14 @@ def holds_on() -> str:
     return "never"
 
 
-FIRST = [call("add", a=1, b=2), call("later", a=1), call("fails"), call("breaks"), call("dies")]
+FIRST = [
+    call("add", a=1, b=2),
+    call("later", a=1),
+    call("fails"),
+    call("breaks"),
+    call("dies"),
+    call("awkward"),
+]
 SECOND = [call("sleeps"), call("holds_on")]
 """They have a short time limit, so they come once the nodes have started processes."""
 
@@ -86,4 +106,6 @@ def reply(request: ModelRequest) -> Step:
     return {1: calls(*FIRST), 2: calls(*SECOND)}.get(request.turn) or say("all done")
 
 
-host = Agent("host", tools=[add, later, fails, breaks, dies, sleeps, holds_on], model=ScriptedModel(reply))
+host = Agent(
+    "host", tools=[add, later, fails, breaks, dies, awkward, sleeps, holds_on], model=ScriptedModel(reply)
+)

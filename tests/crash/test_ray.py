@@ -67,6 +67,7 @@ def test_tools_on_nodes_return_fail_die_and_are_cancelled_as_others_do(world: Wo
     assert by_name["later"] == ("ok", '"2"')
     assert by_name["fails"] == ("error", '"the disk of the node is full"')
     assert by_name["breaks"] == ("error", "\"KeyError: 'nothing here'\"")
+    assert by_name["awkward"] == ("error", '"Awkward: status 7"')
     assert by_name["dies"][0] == "interrupted"
     for name in ("sleeps", "holds_on"):
         assert by_name[name][0] == "error"

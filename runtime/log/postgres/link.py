@@ -221,4 +221,9 @@ class Link:
         )
         arrays.register(connection.adapters)
         connection.add_notice_handler(lambda notice: None)
+        # A pooler answers with a number of its own. Behind it, a statement that another client has prepared
+        # under the same name on that server would run instead of ours, so none is prepared.
+        ((backend,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+        if backend != connection.info.backend_pid:
+            connection.prepare_threshold = None
         self._connection, self.server = connection, connection.info.server_version

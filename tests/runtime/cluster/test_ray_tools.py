@@ -13,7 +13,7 @@ from callboard.runtime.cluster.ray_tools import _found, _run, ray_call, ray_opti
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import tool
 from tests.crash import ray_tools as on_nodes
-from tests.runtime.tools.test_execution import outcome_of
+from tests.runtime.tools.test_execution import outcome_of, whole_outcome_of
 
 
 class RayError(Exception):
@@ -121,6 +121,8 @@ def test_an_exception_of_the_function_is_the_one_of_the_call(monkeypatch: pytest
     fake(monkeypatch, done)
     assert outcome_of(on_nodes.fails) == ("error", "the disk of the node is full")
     assert outcome_of(on_nodes.breaks) == ("error", "KeyError: 'nothing here'")
+    assert outcome_of(on_nodes.awkward) == ("error", "Awkward: status 7")
+    assert "raise KeyError" in whole_outcome_of(on_nodes.breaks).trace
     fake(monkeypatch, failing(RayTaskError("the cause cannot be pickled")))
     assert outcome_of(on_nodes.fails) == ("error", "the cause cannot be pickled")
 

@@ -18,7 +18,9 @@ from callboard.actors.protocol.errors import StoreError
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster.worker import ClusterWorker
+from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
@@ -126,6 +128,14 @@ def test_workers_run_sessions_through_it_and_survive_its_restart(
         for at in range(20):
             with Recording.open(url, f"s{at}") as recording:
                 recording.verify().check()
+
+
+def test_behind_a_pooler_no_statement_is_prepared(pooler: Pooler) -> None:
+    direct, behind = Link(address_of(pooler.server.url())), Link(address_of(pooler.url("callboard")))
+    for link, threshold in ((direct, 5), (behind, None)):
+        link.connect()
+        assert link._connection.prepare_threshold == threshold
+        link.close()
 
 
 def test_a_pooler_without_its_server_is_a_store_error(pooler: Pooler) -> None:
