@@ -33,6 +33,7 @@ from callboard.testing import explore, simulate
 from tests.runtime.brains.kit import (
     FRAMEWORKS,
     HAS_CLIENT,
+    NO_CLIENT,
     PARAMS,
     WORDS,
     Framework,
@@ -44,7 +45,7 @@ from tests.runtime.brains.victims import Notes, model_of, paths
 
 ROOT = Path(__file__).parents[3]
 VICTIMS = [
-    pytest.param(name, point, marks=() if HAS_CLIENT or name != "claude" else pytest.mark.skip("no client"))
+    pytest.param(name, point, marks=NO_CLIENT if name == "claude" else ())
     for name, framework in FRAMEWORKS.items()
     for point in framework.points
 ]
@@ -195,7 +196,7 @@ def test_a_killed_run_is_gone_on_with_and_repeats_nothing_that_is_on_disk(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not HAS_CLIENT, reason="no Claude client")
+@NO_CLIENT
 def test_no_client_outlives_its_process(killed: Path) -> None:
     assert len([*killed.glob("callboard-claude-*")]) == len(FRAMEWORKS["claude"].points)  # what they leave
     wait_for_no_clients(killed)
