@@ -24,6 +24,7 @@ _HOMES = {
     "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
     "runtime.brief": ("Brief", "Transcript"),
     "runtime.budgets": ("CapacityReport",),
+    "runtime.cluster.client": ("Client",),
     "runtime.compaction": ("Compact",),
     "runtime.contexts": ("SystemContext", "WholeHistory"),
     "runtime.files.files": ("Files",),

@@ -19,6 +19,7 @@ from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.brief import Brief as Brief
 from callboard.runtime.brief import Transcript as Transcript
 from callboard.runtime.budgets import CapacityReport as CapacityReport
+from callboard.runtime.cluster.client import Client as Client
 from callboard.runtime.compaction import Compact as Compact
 from callboard.runtime.contexts import SystemContext as SystemContext
 from callboard.runtime.contexts import WholeHistory as WholeHistory
@@ -87,6 +88,7 @@ __all__ = [
     "Call",
     "Capacity",
     "CapacityReport",
+    "Client",
     "CommitStats",
     "Compact",
     "ContextRequest",

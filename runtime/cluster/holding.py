@@ -24,6 +24,7 @@ from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.writer import GroupWriter
 
+LEAVE_S: Final = 2.0  # for the answer of the server, at the end of a runtime
 TURN_MS: Final = 1_000  # between two looks at the commands that wait
 
 logger: Final = logging.getLogger("callboard.worker")
@@ -81,14 +82,13 @@ class Holding:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._leaving:
-            await asyncio.wait(self._leaving)
+            await asyncio.wait(self._leaving, timeout=LEAVE_S)
         number, self._number = self._number, 0
         if self._leases.is_open:
-            try:
-                if number:
-                    await self._change(lambda one: one.leave(number))
-            finally:
-                await self._leases.__aexit__()
+            if number:  # a server that does not answer ends the lease by itself
+                self._in_background(self._change(lambda one: one.leave(number)))
+                await asyncio.wait(self._leaving, timeout=LEAVE_S)
+            await self._leases.__aexit__()
 
     async def _registered(self) -> int:
         """Register, unless that is done. Return the number."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.actors.protocol.errors import SessionBusy, SessionDetached
+from callboard.actors.protocol.errors import SessionBusy, SessionDetached, StoreFailed
 from callboard.runtime.cluster import holding as module
 from callboard.runtime.cluster.holding import Holding
 from callboard.runtime.log.postgres.leases import LeaseTables
@@ -94,5 +94,22 @@ def test_a_runtime_that_lost_its_lease_leaves_its_sessions_and_registers_again(w
             assert holding.may_start()
             assert (await again.outcome).is_ok
         assert world.deeds == {"put 1": 1}
+
+    run(scene)
+
+
+def test_a_runtime_ends_although_the_server_does_not_take_its_lease_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        async with Runtime(world.place.log()) as runtime:
+            await runtime.open(world.host(), session_id="s")
+            assert isinstance(runtime._holding, Holding)
+
+            async def cut_off(work: object) -> None:
+                raise StoreFailed("cut off")
+
+            monkeypatch.setattr(runtime._holding._leases, "change", cut_off)
+        assert [one.sessions for one in await world.change(lambda one: one.workers())] == [1]
 
     run(scene)

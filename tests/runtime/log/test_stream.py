@@ -8,7 +8,7 @@ from callboard.actors.protocol.errors import Fenced, SessionFailed
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.usage_books import Charge
-from callboard.runtime.log.protocol import EMPTY, Append, Head
+from callboard.runtime.log.protocol import EMPTY, Append, Carried, Head
 from callboard.runtime.log.stream import EVERYTHING, Stream
 from tests.runtime.log.kit import events, run
 
@@ -30,12 +30,13 @@ def test_what_is_staged_later_is_no_part_of_an_earlier_append() -> None:
         stream.staged.extend(events(seq, seq))
         stream.spending += spending
         stream.usage += usage
+        stream.carried += [Carried(1, seq)] if spending and usage else []
         appends.append(stream.take())
     assert appends == [
         Append("s", 4, 3, events(5, 5)),
-        Append("s", 5, 3, events(6, 6), [call], []),
-        Append("s", 6, 3, events(7, 7), [], [charge]),
-        Append("s", 7, 3, events(8, 8), [call], [charge]),
+        Append("s", 5, 3, events(6, 6), [call], [], []),
+        Append("s", 6, 3, events(7, 7), [], [charge], []),
+        Append("s", 7, 3, events(8, 8), [call], [charge], [Carried(1, 8)]),
     ]
 
 
