@@ -369,7 +369,7 @@ def test_a_budget_of_a_call_with_a_recorded_answer_is_given_and_reserves_nothing
     request = Event(9, 0, "supervisor", "budgets", 8, RequestBudget("host", 2, 1, Need(5)))
     grant = Event(9, 0, "supervisor", "model", 8, CallModel("host", 8))
     key: Key = ("model", "host", 2, 1)
-    good, cut = (Reusable(4, 40, ModelReplied(2, 1, status)) for status in ("ok", "cancelled"))  # type: ignore[arg-type]  # a status
+    good, cut = (Reusable(4, 40, ModelReplied(2, 1, status)) for status in ("ok", "cancelled"))
     for known, asked, is_given in (
         ([good], request, True),
         ([cut], request, False),
