@@ -732,4 +732,4 @@ def test_edits_of_a_service_are_kept_if_the_log_can_hold_them() -> None:
         (longer, NULL),
         (Json(b"[1"), NULL),
     ):
-        assert _kept_edits(ModelAnswer((), "end_turn", edits=edits)) == kept
+        assert _kept_edits(ModelAnswer(Json(b"[]"), "end_turn", edits=edits)) == kept

@@ -155,16 +155,14 @@ def test_an_outcome_has_the_delegations_of_its_ask_live_and_from_its_log(is_live
 
 def test_of_delegations_only_begins_and_ends_count_and_those_behind_an_ask_stay() -> None:
     found = Delegations()
-    for seq, (sender, to, body) in enumerate(
-        [
-            ("host", "supervisor", Delegate(1, 0, ("kid",), PROMPT)),
-            ("host.1", "supervisor", Stopped()),
-            ("supervisor", "host", DelegationEnded(1, 0, "answered")),
-            ("supervisor", "client", AskEnded("r1", "answered")),
-            ("supervisor", "host", DelegationEnded(2, 0, "denied")),
-        ],
-        1,
-    ):
+    posts: list[tuple[str, str, AnyMessage]] = [
+        ("host", "supervisor", Delegate(1, 0, ("kid",), PROMPT)),
+        ("host.1", "supervisor", Stopped()),
+        ("supervisor", "host", DelegationEnded(1, 0, "answered")),
+        ("supervisor", "client", AskEnded("r1", "answered")),
+        ("supervisor", "host", DelegationEnded(2, 0, "denied")),
+    ]
+    for seq, (sender, to, body) in enumerate(posts, 1):
         found.add(event(seq, sender, to, body))
     first, second = found.taken(4), found.taken(9)
     assert [[(one.seq, one.end.kind) for one in these] for these in (first, second)] == [

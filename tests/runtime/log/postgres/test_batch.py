@@ -67,7 +67,7 @@ def test_a_batch_has_the_columns_of_all_that_its_sessions_changed() -> None:
     opened = SessionOpened(2, "host", (), ModelSpec("m"), tags=("a", "b"))
     asked = Ask("r1", text_json("What is it?"))
     plain, large_ones = events(1, 2), [large(1, 9_000)]
-    told = [Event(seq, 0, "client", "supervisor", 0, body) for seq, body in enumerate((opened, asked), 1)]
+    told = [Event(1, 0, "client", "supervisor", 0, opened), Event(2, 0, "client", "supervisor", 0, asked)]
     for sessions in product((plain, large_ones, told), repeat=2):
         stored: list[tuple[str, str, str]] = []
 
