@@ -1,7 +1,7 @@
 """Plans of forks: where a fork begins, which answers may change, and the words for any other wish."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -227,14 +227,14 @@ def test_a_fork_of_changed_agents_and_answers_begins_before_the_first_of_both() 
     replies = calls_of(log)
     reply, last_reply = replies[first], replies[late]
     assert reply - 1 < base_of_kid < last_reply - 1 <= base_of_aunt
-    cases: tuple[tuple[int | None, dict[Place, Json], Mapping[str, Sequence[Event]], int], ...] = (
+    cases: list[tuple[int | None, dict[Place, Json], dict[str, list[Event]], int]] = [
         (None, {}, kid, base_of_kid),
         (None, {late: NEW}, kid, base_of_kid),
         (None, {late: NEW}, {}, last_reply - 1),
         (None, {first: NEW}, kid, reply - 1),
         (None, {first: NEW}, aunt, reply - 1),
         (3, {first: NEW}, kid, 3),
-    )
+    ]
     for at, changes, changed, base in cases:
         made = plan_changed("s", log, at, changes, changed)
         assert (made.base, [one.value for one in made.changes]) == (base, [NEW] * len(changes))

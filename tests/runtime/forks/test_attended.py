@@ -1,26 +1,60 @@
-"""Sessions without a caller are closed after their last ask, and left alone by the end of a runtime."""
+"""Sessions that no caller holds: each is closed after its last ask, whatever comes of it."""
 
 import asyncio
-from pathlib import Path
+from typing import cast
 
-from callboard import Runtime, ScriptedModel
+import pytest
+
+from callboard.actors.protocol.errors import SessionDetached
 from callboard.runtime.forks.attended import AttendedSessions
-from tests.runtime.control.test_forking import HOST, policy
-from tests.waiting import until
+from callboard.runtime.sessions.session import Session
 
 
-def test_a_session_is_closed_after_its_last_ask_and_a_detached_one_stays(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with Runtime(tmp_path / "a.db", model=ScriptedModel(policy)) as runtime:
-            attended = AttendedSessions()
-            session, other = [await runtime.open(HOST, session_id=name) for name in ("one", "two")]
-            await session.submit("How warm?")
-            attended.attend(session)
-            await other.submit("How warm?")
-            attended.attend(other)
-            await other.detach(0)
-            await until(lambda: not attended._tasks)
-            closed = [row.session_id async for row in runtime.sessions(status="closed")]
-            assert closed == ["one"]
+class Asked:
+    """A session with so many asks, which end one after the other. fails: raised by the last."""
 
-    asyncio.run(scene())
+    def __init__(self, asks: int, fails: Exception | None = None) -> None:
+        self.left, self.fails, self.closes = asks, fails, 0
+
+    @property
+    def outcome(self) -> "asyncio.Future[None]":
+        self.left -= 1
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.fails is not None and not self.left:
+            done.set_exception(self.fails)
+        else:
+            done.set_result(None)
+        return done
+
+    @property
+    def _has_asks(self) -> bool:
+        return self.left > 0
+
+    async def close(self) -> None:
+        self.closes += 1
+
+
+@pytest.mark.parametrize("asks", [1, 2, 5])
+def test_a_session_is_closed_once_after_its_last_ask(asks: int) -> None:
+    async def work() -> Asked:
+        attended, session = AttendedSessions(), Asked(asks)
+        attended.attend(cast(Session, session))
+        (task,) = attended._tasks
+        assert session.left == asks
+        await task
+        await asyncio.sleep(0)
+        assert attended._tasks == set()
+        return session
+
+    session = asyncio.run(work())
+    assert (session.left, session.closes) == (0, 1)
+
+
+def test_one_that_is_detached_stays_open_for_the_next_process() -> None:
+    async def work() -> Asked:
+        attended, session = AttendedSessions(), Asked(2, SessionDetached("gone"))
+        attended.attend(cast(Session, session))
+        await asyncio.gather(*attended._tasks)
+        return session
+
+    assert asyncio.run(work()).closes == 0

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from callboard import ProgramContext, Runtime, program, tool
 from callboard.actors.agent.state import request_of
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
@@ -26,7 +26,7 @@ from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnText
 from callboard.runtime.ports import model_port
 from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
-from callboard.runtime.ports.model_port import USAGE_MAX, ModelPort
+from callboard.runtime.ports.model_port import USAGE_MAX, ModelPort, _kept_edits
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.session_deps import SessionDeps
@@ -721,3 +721,15 @@ def test_a_step_of_a_program_has_its_time_and_the_shared_state(monkeypatch: pyte
             return (await session.outcome).text
 
     assert asyncio.run(run()) == "start 3600.0"
+
+
+def test_edits_of_a_service_are_kept_if_the_log_can_hold_them() -> None:
+    longest, longer = (Json(b'["%b"]' % (b"x" * size)) for size in (9_996, 9_997))
+    for edits, kept in (
+        (NULL, NULL),
+        (Json(b'[{"type":"cleared"}]'), Json(b'[{"type":"cleared"}]')),
+        (longest, longest),
+        (longer, NULL),
+        (Json(b"[1"), NULL),
+    ):
+        assert _kept_edits(ModelAnswer(Json(b"[]"), "end_turn", edits=edits)) == kept

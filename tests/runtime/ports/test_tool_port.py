@@ -590,3 +590,24 @@ def test_nothing_is_fresh_while_a_left_thread_runs_nor_what_was_read_before_its_
     assert fresh.since(request_of_freshness(6, over_writes=True), None) == 0
     is_running = False
     assert [fresh.since(request_of_freshness(seq), None) for seq in (7, 9)] == [7, 7]
+
+
+def test_the_files_that_a_program_of_a_tool_writes_are_noted_if_it_can_run_any(tmp_path: Path) -> None:
+    for capabilities, history, noted in (
+        (["shell"], True, {"made"}),
+        ([], True, set()),
+        (["shell"], False, set()),
+    ):
+        folder = tmp_path / f"{len(capabilities)}{history}"
+        folder.mkdir()
+
+        @tool(capabilities=capabilities)
+        def run(folder: str) -> str:
+            """Run."""
+            (Path(folder) / "made").write_text("text")
+            return "done"
+
+        host = Agent("host", tools=[run])
+        events = recorded(host, call("run", folder=str(folder)), files=Files(folder, history=history))
+        (body,) = [event.body for event in events if isinstance(event.body, ToolReturned)]
+        assert {one.path for one in body.files} == noted

@@ -312,3 +312,18 @@ def test_the_default_model_of_a_program_needs_no_name() -> None:
     agent.default_model = None
     with pytest.raises(MisuseError, match="may not ask model"):
         ctx._known_model(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda ctx: ctx.call(work, 3), "give the arguments of"),
+        (lambda ctx: ctx.ask_model("what?", tools=[{}]), "tools and settings belong to a request with"),
+        (lambda ctx: ctx.ask_model("what?", settings={"a": 1}), "tools and settings belong"),
+        (lambda ctx: ctx.ask_model("what?", max_tokens=5), "tools and settings belong"),
+        (lambda ctx: ctx.ask_model("what?", force_tool="look"), "tools and settings belong"),
+        (lambda ctx: ctx.ask_model("what?", messages=[{"role": "user", "content": "a"}]), "not both"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(wrong: Any, words: str) -> None:
+    assert words in refused(wrong)

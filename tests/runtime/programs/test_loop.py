@@ -420,3 +420,13 @@ def test_a_brain_runs_functions_in_the_step_and_a_plain_program_none() -> None:
     tasks: list[asyncio.Task[list[object]]] = []
     loop.run_step(0, lambda: tasks.append(loop.create_task(main())))
     assert tasks[0].result() == [5, 1, ValueError, TypeError]
+
+
+def test_a_brain_may_have_its_functions_run_elsewhere() -> None:
+    handed: list[tuple[object, asyncio.Future[int]]] = []
+    loop = ProgramLoop()
+    loop.runs_functions = True
+    loop.runs_function = lambda call, future: handed.append((call(), future))
+    loop.run_step(0, lambda: handed.append((None, loop.run_in_executor(None, int, "5"))))
+    (value, future), (_, given) = handed
+    assert (value, future is given, given.done()) == (5, True, False)

@@ -24,6 +24,7 @@ from callboard.actors.protocol.port_messages import CallTool
 from callboard.errors import CallFailed, DelegationFailed, InvalidAgent, MisuseError, SessionDetached
 from callboard.log import MemoryLog
 from callboard.replay import Recording
+from callboard.runtime.compaction import Compact
 from callboard.runtime.log.memory import MemoryReader
 from tests.waiting import until
 
@@ -441,6 +442,15 @@ def test_the_model_of_a_program_can_be_replaced_and_is_checked() -> None:
     assert changed.all_models == (changed.model, other)
     with pytest.raises(InvalidAgent, match="is not a model"):
         program(model=3)(host.function)  # type: ignore[call-overload]  # what is refused
+
+
+def test_a_program_has_no_conversation_that_could_be_shortened() -> None:
+    @program
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        return ""
+
+    with pytest.raises(InvalidAgent, match="program 'host' has no conversation that could be shortened"):
+        host.with_compact(Compact())
 
 
 @live

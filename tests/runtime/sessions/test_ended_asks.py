@@ -151,3 +151,21 @@ def test_an_outcome_has_the_delegations_of_its_ask_live_and_from_its_log(is_live
             return [[one.address for one in each.delegations] for each in found if each is not None]
 
     assert asyncio.run(main()) == [["host.1"], ["host.2"]]
+
+
+def test_of_delegations_only_begins_and_ends_count_and_those_behind_an_ask_stay() -> None:
+    found = Delegations()
+    posts: list[tuple[str, str, AnyMessage]] = [
+        ("host", "supervisor", Delegate(1, 0, ("kid",), PROMPT)),
+        ("host.1", "supervisor", Stopped()),
+        ("supervisor", "host", DelegationEnded(1, 0, "answered")),
+        ("supervisor", "client", AskEnded("r1", "answered")),
+        ("supervisor", "host", DelegationEnded(2, 0, "denied")),
+    ]
+    for seq, (sender, to, body) in enumerate(posts, 1):
+        found.add(event(seq, sender, to, body))
+    first, second = found.taken(4), found.taken(9)
+    assert [[(one.seq, one.end.kind) for one in these] for these in (first, second)] == [
+        [(3, "answered")],
+        [(5, "denied")],
+    ]

@@ -15,7 +15,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import live_sessions as module
-from callboard.runtime.sessions.live_sessions import LiveSessions, Opening, live_sessions_of
+from callboard.runtime.sessions.live_sessions import LiveSessions, Opening, live_sessions_of, refuse_owned
 
 
 class Fake:
@@ -301,3 +301,13 @@ def test_a_session_is_told_how_its_block_ended() -> None:
     kind, error, trace = told
     assert (kind, error) == (ValueError, raised.value)
     assert isinstance(trace, TracebackType)
+
+
+def test_a_session_of_a_worker_with_a_lease_is_refused_and_the_worker_is_named() -> None:
+    class Owned(MemoryLog):
+        async def owner(self, session_id: str) -> str:
+            return {"s1": "7 on host a"}.get(session_id, "")
+
+    asyncio.run(refuse_owned(Owned(), "s2"))
+    with pytest.raises(SessionBusy, match="session s1 runs in worker 7 on host a, which has a lease on it"):
+        asyncio.run(refuse_owned(Owned(), "s1"))

@@ -1,10 +1,16 @@
 """The statement of a batch: one for any number of sessions, with the parts that the batch needs."""
 
 from itertools import product
+from typing import cast
 
+from callboard.actors.protocol.client_messages import Ask, SessionOpened
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.batch import Known, Plan, statement_of
+from callboard.runtime.log.postgres.spending import SpendingTables
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from tests.runtime.log.kit import event, events, large
 
@@ -57,3 +63,27 @@ def test_a_value_that_the_log_has_is_named_and_not_sent() -> None:
     names, data = made._blobs([move], set())[1], made._blobs([move], set())[3]
     assert (first in names, second in names, len(data) > 17_000) == (True, True, True)
     assert len(made._blobs([move], {first, second})[3]) < 100
+
+
+def test_a_batch_has_the_columns_of_all_that_its_sessions_changed() -> None:
+    opened = SessionOpened(2, "host", (), ModelSpec("m"), tags=("a", "b"))
+    asked = Ask("r1", text_json("What is it?"))
+    plain, large_ones = events(1, 2), [large(1, 9_000)]
+    told = [Event(1, 0, "client", "supervisor", 0, opened), Event(2, 0, "client", "supervisor", 0, asked)]
+    for sessions in product((plain, large_ones, told), repeat=2):
+        stored: list[tuple[str, str, str]] = []
+
+        def keep(place: str, session_id: str, text: str, stored: list[tuple[str, str, str]] = stored) -> str:
+            stored.append((place, session_id, text))
+            return text
+
+        made = Plan(HashChain(), None, keep)
+        for number, posts in enumerate(sessions, 1):
+            made.add(Append(f"s{number}", 0, 1, posts), Known(number, 1, Head(0, GENESIS)))
+        text, values = made.statement(made.moves.values(), set(), cast(SpendingTables, None))
+        assert text.count("%s") == len(values)
+        titles = [(place, name) for place, name, _ in stored if place == "title"]
+        assert titles == [("title", f"s{at}") for at, one in enumerate(sessions, 1) if one is told]
+        assert [words for place, _, words in stored if place == "title"] == ["What is it?"] * len(titles)
+        assert sum(place == "details" for place, *_ in stored) == len(titles)
+        assert ("tagged AS" in text) == (told in sessions)

@@ -38,3 +38,11 @@ def test_a_result_for_a_loop_that_is_closed_is_dropped() -> None:
     assert done == [1, 2]
     worker.stop(lambda: None)
     worker.join()
+
+
+def test_the_thread_has_its_name_and_keeps_no_program_alive() -> None:
+    worker = Worker("log of a test")
+    assert (worker._thread.name, worker._thread.daemon) == ("log of a test", True)
+    worker.stop(lambda: None)
+    worker.join()
+    assert not worker._thread.is_alive()
