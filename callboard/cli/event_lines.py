@@ -23,6 +23,7 @@ from callboard.runtime.log.protocol import Stored
 
 _WIDE_FROM: Final = 110
 _ROUTE: Final = 20
+_CALL: Final = 10
 
 
 def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
@@ -45,18 +46,23 @@ def summary_of(body: AnyMessage) -> str:
 
 
 def lines_of(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield each event as a line, the columns below each other. See `line_of`."""
-    widest = _ROUTE
+    """Yield each event as a line, the columns below each other. See `line_of`.
+
+    The columns of a sequence are as wide as its widest event needs; others widen when an event needs it.
+    """
+    known = events if isinstance(events, Sequence) else ()
+    route = max([_ROUTE, *(len(_route(event)) for event in known)])
+    call = max([_CALL, *(len(call_name(event)) for event in known)])
     for event in events:
-        widest = max(widest, len(_route(event)))
-        yield line_of(event, width, widest)
+        route, call = max(route, len(_route(event))), max(call, len(call_name(event)))
+        yield line_of(event, width, route, call)
 
 
 def _route(event: Event) -> str:
     return f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
 
 
-def line_of(event: Event, width: int, route_width: int = _ROUTE) -> Text:
+def line_of(event: Event, width: int, route_width: int = _ROUTE, call_width: int = _CALL) -> Text:
     """Return the event in one line. A narrow one leaves out time, cause and call, not the message."""
     line = Text(f"{event.seq:>5}  ", style="bold")
     if width >= _WIDE_FROM:
@@ -65,7 +71,7 @@ def line_of(event: Event, width: int, route_width: int = _ROUTE) -> Text:
     line.append(f"{event.kind:<15}", style=f"not bold {style_of(event)}")
     if width >= _WIDE_FROM:
         line.append(f"  ←{event.cause:<5}" if event.cause else " " * 8, style="not bold dim")
-        line.append(f"  {call_name(event):<10}", style="not bold")
+        line.append(f"  {call_name(event):<{call_width}}", style="not bold")
     line.append(f"  {summary_of(event.body)}", style="not bold")
     line.rstrip()
     return line
