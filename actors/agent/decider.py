@@ -11,7 +11,8 @@ A turn, from the agent's side:
 Rules
   - An agent never calls a model itself, so that no model call is possible without a grant.
   - The supervisor hears the end of every grant exactly once, in the decision that handles the answer: in a
-    field of a message that goes to it anyway, else as `TurnSettled`.
+    field of a message that goes to it anyway, else as `TurnSettled`. The step of a program reserves nothing
+    and needs no end (`program.py`).
   - The calls of one reply run in parallel, and their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
   - A stopped agent starts nothing. It waits for the answers that ports owe it, then posts `Stopped`.

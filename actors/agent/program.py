@@ -15,6 +15,8 @@ Rules
     drains as any agent does.
   - A program that waits while nothing of it is under way would wait forever. It ends as `crashed`.
   - An end that latches (`latched.py`) has one more step, in which the code of the program hears of it.
+  - A step reserves nothing, so no message settles it, from rules 2 on: a step that calls a tool posts the
+    call alone. A step with a text settles it, which is the program's answer if it is stopped while it drains.
 """
 
 from collections.abc import Callable
@@ -40,6 +42,9 @@ from callboard.actors.protocol.messages import CancelTask, ReportBack, ReportJud
 from callboard.actors.protocol.port_messages import CancelCall
 from callboard.actors.protocol.value_types import Settled
 
+UNSETTLED_SINCE: Final = 2
+"""The rules from which on the step of a program without a text is not settled."""
+
 _STUCK: Final = "it waits, and nothing that it asked for is under way"
 
 
@@ -51,8 +56,13 @@ def _program(state: AgentState) -> ProgramState:
 # --- a step -----------------------------------------------------------------------
 
 
-def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], settled: Settled) -> Decision:
-    """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline."""
+def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], stated: Settled) -> Decision:
+    """Do what a step says: end the asks that it gave up, start the new ones, and set its deadline.
+
+    stated: the end of its grant.
+    """
+    is_free = state.model.is_free and not stated.text and state.rules >= UNSETTLED_SINCE
+    settled = None if is_free else stated
     if state.needs_effect:
         return end(state, "needs_effect", settled, state.needs_effect)
     if step.failure is not None:
@@ -81,15 +91,19 @@ def take_step(state: AgentState, step: ProgramStep, uses: tuple[ToolUse, ...], s
     return _after_step(state, posts, settled)
 
 
-def _after_step(state: AgentState, posts: list[Post], settled: Settled) -> Decision:
-    """Settle the step. Ask for the next one if an answer is there already."""
+def _after_step(state: AgentState, posts: list[Post], settled: Settled | None) -> Decision:
+    """Settle the step, if it has to be. Ask for the next one if an answer is there already."""
     if _program(state).is_stuck(state.calls):
         state, ended = end(state, "crashed", settled, _STUCK)
         return state, (*posts, *ended)
     if not state.calls.answers.size:
-        return state, settled_in(state, posts, settled)
+        return state, _with_settlement(state, posts, settled)
     state, asked = next_step(state, settled)
     return state, (*posts, *asked)
+
+
+def _with_settlement(state: AgentState, posts: list[Post], settled: Settled | None) -> tuple[Post, ...]:
+    return tuple(posts) if settled is None else settled_in(state, posts, settled)
 
 
 def _give_up(state: AgentState, is_wanted: Callable[[OpenCall], bool], posts: list[Post]) -> AgentState:
@@ -177,7 +191,7 @@ def end(
     )
     if not state.calls.open.size:
         return conclude(state, coming, settled)
-    return state, tuple(posts) if settled is None else settled_in(state, posts, settled)
+    return state, _with_settlement(state, posts, settled)
 
 
 def conclude(state: AgentState, coming: End, settled: Settled | None = None) -> Decision:

@@ -12,7 +12,7 @@ Rules
   - A call that can never fit ends its agent as `budget`, and may latch for the programs above it. A call that
     does not fit yet waits in the queue.
   - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
-    scope, and is charged nothing.
+    scope, is charged nothing, and need not be settled.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
     for their children would hold all slots, and no child could ever run.
 """
@@ -60,7 +60,9 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         return
     record = ancestry[-1]
     # An agent has one request or one call at a time.
-    if not record.is_running or record.wanted is not None or record.grant is not None:
+    if not record.is_running or record.wanted is not None:
+        return
+    if record.grant is not None and not _ends_step(record, request):
         return
     if request.labels:
         record = ancestry[-1] = replace(record, labels=united(record.labels, request.labels))
@@ -82,6 +84,11 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         work.put_record(replace(record, wanted=wish, turn_timer=timer))
     else:
         _grant_or_join(work, ancestry, wish)
+
+
+def _ends_step(record: Record, request: TurnRequested) -> bool:
+    """Return True if a program asks for its next step, which is all that ends the one before."""
+    return record.grant == NOTHING and record.granted != (request.turn, request.attempt)
 
 
 def _with_kept(work: UnitOfWork, ancestry: list[Record], record: Record) -> list[Record]:

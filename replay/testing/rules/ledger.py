@@ -122,12 +122,14 @@ _UNSTATED = {Finished: Settled(), Stopped: Settled()}
 
 
 class Ledger(msgspec.Struct, eq=False):
-    """The scopes, the grants that are open and the wishes of a session, after each event that was handled."""
+    """The scopes, the open grants and the wishes of a session, after each event that was handled.
+
+    The step of a program is not among the grants, since it reserves nothing.
+    """
 
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
-    steps: set[str] = set()  # the agents of grants that hold no slot: steps of programs
     places: set[str] = set()  # the agents whose grants wait for budgets above the session, or for a place
     claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
@@ -147,7 +149,7 @@ class Ledger(msgspec.Struct, eq=False):
     @property
     def in_flight(self) -> int:
         """Return the number of grants that hold a slot."""
-        return len(self.grants) - len(self.steps)
+        return len(self.grants)
 
     @property
     def spent(self) -> Usage:
@@ -283,7 +285,6 @@ class Ledger(msgspec.Struct, eq=False):
         # A request that waits for a place is released by its answer, and charged nothing.
         if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
-        self.steps.discard(who)
         used = _charge(grant.need, settled.usage)
         for scope in self.above(who):
             scope.reserved = less(scope.reserved, grant.need)
@@ -321,10 +322,10 @@ class Ledger(msgspec.Struct, eq=False):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
         elif isinstance(body, (CallModel, RequestCapacity, RequestBudget)) and body.agent not in self.grants:
-            wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
-            if wish.need == NOTHING:  # a program's step claims nothing
-                self.steps.add(body.agent)
+            wish = self.asked.get(body.agent, _NO_WISH)
+            if wish.need == NOTHING:  # a program's step claims nothing, so nothing settles it
                 return
+            self.grants[body.agent] = wish
             self.claims.append((output, body.agent))
             for scope in self.above(body.agent):
                 scope.reserved = total(scope.reserved, wish.need)

@@ -133,7 +133,7 @@ def test_a_refusal_without_a_latch_is_an_exception() -> None:
     agent = begun(ASK, LOOK)
     assert kinds(agent.hears(DelegationEnded(1, 0, "budget", "host.1.1"))) == ["TurnRequested"]
     assert heard(agent, "ends") == {"q": ""}
-    assert kinds(agent.reads(reply_of(Step((SAVE,)), 2))) == ["CallTool", "TurnSettled"]
+    assert kinds(agent.reads(reply_of(Step((SAVE,)), 2))) == ["CallTool"]
 
 
 # --- questions ----------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_program_ends_as_it_says_with_its_calls_given_up() -> None:
     agent = begun(ASK, LOOK)
     agent.hears(agent.returned(1))
     posts = agent.reads(failed_reply(Failed("no source is left", "no_report"), 2))
-    assert kinds(posts) == ["CancelTask", "TurnSettled"]
+    assert kinds(posts) == ["CancelTask"]
     assert ended(agent.hears(DelegationEnded(1, 0, "cancelled", "host.1.1"))) == (
         "no_report",
         "no source is left",

@@ -89,6 +89,22 @@ def test_a_step_costs_nothing() -> None:
     assert wish.need == NOTHING
 
 
+def test_a_step_is_settled_by_the_first_rules_and_later_only_if_it_has_a_text() -> None:
+    posted = {}
+    for rules in (1, 2):
+        agent = AgentHarness(rules=rules)
+        agent.begins(who=WHO)
+        called = kinds(agent.reads(reply_of(Step((A, B)), 1)))
+        answered = agent.hears(returned(0))[-1]
+        assert isinstance(answered, TurnRequested)
+        posted[rules] = called, kinds(agent.reads(last_reply("done", 2)))
+    given_up = ["CancelCall", "TurnSettled"]
+    assert posted == {
+        1: (["CallTool", "CallTool", "TurnSettled"], given_up),
+        2: (["CallTool", "CallTool"], given_up),
+    }
+
+
 def test_the_first_answer_asks_for_the_next_step_and_the_others_go_with_the_one_after() -> None:
     agent = started(A, B, KID)
     assert kinds(agent.hears(returned(1))) == ["TurnRequested"]
@@ -102,7 +118,7 @@ def test_the_first_answer_asks_for_the_next_step_and_the_others_go_with_the_one_
 def test_a_reply_without_calls_waits_while_some_are_open() -> None:
     agent = started(A, B)
     agent.hears(returned(0))
-    assert step(agent) == ["TurnSettled"]
+    assert step(agent) == []
     assert agent.state.phase == "acting"
     assert kinds(agent.hears(returned(1))) == ["TurnRequested"]
 
@@ -159,7 +175,7 @@ def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
     agent = started(A, B, limits=Limits(max_parallel_tools=1))
     assert agent.state.calls.tools == 1
     assert kinds(agent.hears(returned(0))) == ["CallTool", "TurnRequested"]
-    assert step(agent, tool("c", "look"), tool("d", "look")) == ["TurnSettled"]
+    assert step(agent, tool("c", "look"), tool("d", "look")) == []
     (called, _) = agent.hears(returned(1))
     assert isinstance(called, CallTool)
     assert called.id == "c"
@@ -276,12 +292,11 @@ def test_a_deadline_is_told_once_moved_and_dropped() -> None:
     agent = started(A, B, tool("c", "look"), tool("d", "look"), wake=70)
     assert agent.state.program is not None
     agent.hears(returned(0))
-    assert step(agent, wake=70) == ["TurnSettled"]
+    assert step(agent, wake=70) == []
     agent.hears(returned(1))
     (wake,) = agent.reads(reply_of(Step(wake=90), 3))
     assert isinstance(wake, Wake)
-    assert wake.until == 90
-    assert wake.settled is not None
+    assert (wake.until, wake.settled) == (90, None)
     assert agent.hears(Woken(70)) == []
     agent.hears(returned(2))
     assert step(agent) == ["Wake"]

@@ -149,7 +149,7 @@ def test_a_program_hears_a_refusal_at_once_and_after_a_wait() -> None:
     who = replace(program_profile("p"), tools=(tool_spec("look"), NET, PAGE))
     agent = begun(RULE, Limits(max_parallel_tools=1), who=who)
     asks = (tool("a", "browse"), tool("b", "fetch"), tool("c", "fetch"))
-    assert kinds(agent.reads(reply_of(Step(asks), 1))) == ["CallTool", "TurnSettled"]
+    assert kinds(agent.reads(reply_of(Step(asks), 1))) == ["CallTool"]
     assert kinds(agent.hears(agent.returned(0))) == ["TurnRequested"]
     assert heard(agent) == [("a", "ok"), ("b", "error"), ("c", "error")]
     assert kinds(agent.reads(reply_of(Step((tool("d", "fetch"),)), 2))) == ["TurnRequested"]

@@ -83,6 +83,23 @@ def test_a_step_is_granted_once() -> None:
     assert head.hears("host", TurnRequested(1)) == []
 
 
+def test_a_step_that_is_not_settled_ends_with_the_next_request_or_with_its_program() -> None:
+    head = running()
+    head.hears("host", TurnRequested(1))
+    assert said(head.hears("host", TurnRequested(2))) == ["model:CallModel"]
+    assert said(head.hears("host", Finished("answered", "done"))) == ["client:AskEnded"]
+    record = head.record("host")
+    assert record is not None
+    assert (record.grant, record.spent) == (None, Usage())
+
+
+def test_the_call_of_a_model_has_to_be_settled_before_the_next_request() -> None:
+    head = running()
+    delegates(head, 0)
+    head.wants("host.1")
+    assert head.hears("host.1", TurnRequested(2)) == []
+
+
 def test_a_step_after_a_wait_is_granted_when_the_wait_is_over() -> None:
     head = running(Limits(tokens=1))
     (timer,) = head.hears("host", TurnRequested(1, 2, after_ms=9))

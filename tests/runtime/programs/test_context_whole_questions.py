@@ -1,6 +1,7 @@
 """A program that writes its own requests: live, verified, shown, resumed, bound by its budget."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,17 @@ def test_fifty_turns_take_the_room_of_their_text_and_verify(tmp_path: Path) -> N
         assert "cut_answer" not in {finding.kind for finding in recording.diagnose()}
         begun = [event.body.description for event in recording.events if isinstance(event.body, Begin)]
         assert begun[1:3] == ["a request of 1 message", "a request of 3 messages"]
+
+
+def test_a_question_with_one_tool_call_costs_fifteen_events(tmp_path: Path) -> None:
+    asyncio.run(recorded(tmp_path / "log.db", 1))
+    with Recording.open(tmp_path / "log.db", "s") as recording:
+        kinds = [event.kind for event in recording.events]
+    asked = [place for place, kind in enumerate(kinds) if kind == "Delegate"]
+    step = ["TurnRequested", "CallModel", "ModelReplied"]
+    question = ["Delegate", "Begin", *step, "Finished", "DelegationEnded", *step]
+    assert kinds[asked[0] : asked[1]] == [*question, "CallTool", "ToolReturned", *step]
+    assert {after - before for before, after in pairwise(asked)} == {15}
 
 
 def test_the_tokens_that_a_request_states_are_reserved(tmp_path: Path) -> None:
