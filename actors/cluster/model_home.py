@@ -103,7 +103,7 @@ class Part:
     def due_in_ms(self, demand: Demand, now: int) -> int | None:
         """Return the time until the next report; None if there is nothing to say. now: of any clock."""
         if demand == self._said == Demand() and not self.share and not self._said_share:
-            return None  # what is idle, as the home knows
+            return None  # idle, as the home knows
         pause_ms = CUT_MS
         lacks_places = demand.waiting > 0 and demand.in_flight >= self.share
         if self.is_call_by_call:

@@ -10,7 +10,7 @@ Rules
     another number. Its late appends are refused if another worker has the session by then.
   - Sessions are claimed as they can be opened, a few at a time: after the loss of a worker with thousands of
     them, none who takes over is too busy to renew its lease, and all who have free slots take part.
-  - A session that this worker has and does not run is given back with the next renewal, whatever went wrong.
+  - A session that this worker has and does not run is given back with the next renewal.
   - The calls that limited models may have in flight are shared by all workers of the log.
   - The ask of a session has the id of its request, so that it is asked once, by whichever worker.
 """
@@ -282,7 +282,7 @@ class ClusterWorker:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Return whether a session may go on later: its owner or its store was in the way, not what it does."""
+    """Return True if a session may go on later: its owner or its store was in the way."""
     if isinstance(error, SessionFailed):
         return isinstance(error.__cause__, StoreError)
     return isinstance(error, SessionBusy | StoreError)

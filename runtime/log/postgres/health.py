@@ -29,7 +29,7 @@ _REPLICAS: Final = (
 
 
 class Replica(NamedTuple):
-    """A replica of the server. behind_bytes, behind_ms: of what it has replayed; None if not known.
+    """A replica of the server. behind_bytes, behind_ms: its lag in replaying; None if not known.
 
     mode: `sync`, `quorum`, `potential` or `async`; empty if the role may not see it.
     """
@@ -41,7 +41,7 @@ class Replica(NamedTuple):
 
 
 class Health(NamedTuple):
-    """The settings of a server that decide whether it keeps what it has acknowledged.
+    """The settings of a server that decide whether acknowledged events are kept.
 
     has_failover: the address names several servers, or the server has replicas.
     """

@@ -137,7 +137,7 @@ class LeaseTables:
         return True
 
     def keep_only(self, worker: int, running: Sequence[str]) -> None:
-        """Give those sessions of a worker back that it does not run, whatever went wrong."""
+        """Give those sessions of a worker back that it does not run."""
         self._run(_GIVE_BACK_OTHERS, (worker, texts(running)))
 
     def leave(self, worker: int) -> None:

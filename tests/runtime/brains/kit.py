@@ -1,7 +1,7 @@
 """The parts that the tests of all frameworks share: answers of a model, and one expert of each framework.
 
 An expert has the tools `add`, which reads, and `save`, which writes, and perhaps a check of its answer. It
-notes what it does in a list. A framework is imported when its expert is made.
+notes its deeds in a list. A framework is imported when its expert is made.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Sessions that no caller holds: each is closed after its last ask, whatever comes of it."""
+"""Sessions that no caller holds: each is closed after its last ask."""
 
 import asyncio
 from typing import cast
