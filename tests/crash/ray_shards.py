@@ -74,11 +74,12 @@ async def lose(server: Server, shards: RayShards, one: ShardAnswer, how: Any) ->
             raise AssertionError(f"still behind: {behind(server, had)}")
         await asyncio.sleep(0.02)
     back_s = time.monotonic() - begun
-    for name in had:
-        answer = await shards._asked(one.shard, "session", name)
-        believed = await shards.session(name)
-        stale += answer is not None and answer.epoch <= had[name]
-        assert believed is None or believed.epoch > had[name], (believed, had[name])
+    names = list(had)  # at once: Ray lets calls of a shard that it starts again wait
+    answers = await asyncio.gather(*(shards._asked(one.shard, "session", name) for name in names))
+    believed = await asyncio.gather(*(shards.session(name) for name in names))
+    for name, old, told in zip(names, answers, believed, strict=True):
+        stale += old is not None and old.epoch <= had[name]
+        assert told is None or told.epoch > had[name], (told, had[name])
     return Loss(len(had), back_s, stale)
 
 
@@ -96,8 +97,9 @@ async def scenario(server: Server, cluster: Any, sessions: int) -> list[Loss]:
     second = await busiest(server, shards)
     node = next(one for one in cluster.worker_nodes if one.node_id == second.node)
     found.append(await lose(server, shards, second, lambda: cluster.remove_node(node, allow_graceful=False)))
-    while left(server):  # noqa: ASYNC110  # the server tells no one
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(PATIENCE_S):
+        while left(server):  # noqa: ASYNC110  # the server tells no one
+            await asyncio.sleep(0.1)
     await shards.replace(shards.spec)
     assert len(await shards.stats()) == 2
     await shards.stop()
@@ -121,7 +123,7 @@ async def submit_some(url: str, numbers: range) -> None:
 async def live_shards(shards: RayShards) -> list[ShardAnswer]:
     """Wait until both shards are workers."""
     async with asyncio.timeout(PATIENCE_S):
-        while len(found := await shards.stats()) < 2:  # noqa: ASYNC110  # the shards tell no one
+        while len(found := await shards.stats()) < 2:  # noqa: ASYNC110  # Ray tells no one
             await asyncio.sleep(0.05)
     return found
 
