@@ -97,13 +97,17 @@ class Source:
 
     def of_actor(self, address: str, first: int, last: int) -> Iterator[Stored]:
         """Yield the rows between `first` and `last` that this actor received or posted, not checked."""
-        size = _CHUNK_EVENTS  # small at first: a caller may stop early, and the rest of a log is long
+        sizes = PageSizes(
+            PAGE_EVENTS
+        )  # small at first: a caller may stop early, and the rest of a log is long
         while first <= last:
+            size = sizes.events
             page = self.reader.events_of(self.session_id, address, first, last, size)
+            sizes.note(page)
             yield from page
             if len(page) < size:
                 return
-            first, size = page[-1].seq + 1, PAGE_EVENTS
+            first = page[-1].seq + 1
 
     def events(self, rows: Sequence[Stored | Sealed]) -> Iterable[Event]:
         """Return the events of rows, decoded together. Raises CorruptLog, perhaps while it is iterated."""
