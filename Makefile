@@ -75,7 +75,7 @@ cluster-demo: $(STAMP)  ## three workers, 50 sessions with write tools, one work
 crash-places: $(STAMP)  ## kill and pause workers that share a model's places, and count its calls in flight (1 minute)
 	$(BIN)/python -m tests.crash.shared_places --seed $(or $(SEED),1)
 
-growth: $(STAMP)  ## simulate clusters of up to 1,000 workers and 10 million sessions, and draw where they bend (3 minutes)
+growth: $(STAMP)  ## simulate clusters of up to 1,000 workers and 10 million sessions, and draw where they bend (1 minute of processor time)
 	$(BIN)/python -m tests.growth --picture docs/img/growth.svg
 
 crash-served: $(STAMP)  ## the same with models behind a server on loopback that speaks Chat Completions
