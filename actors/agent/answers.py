@@ -208,12 +208,8 @@ def _go_on(state: AgentState) -> Decision:
     posts: tuple[Post, ...] = ()
     if state.calls.line.size:
         state, posts = start_next_tool(state)
-    if program is None:
-        if state.calls.open.size or state.phase != "acting":
-            return state, posts
-        state, asked = all_answered(state)
-    elif state.calls.answers.size and state.phase == "acting":
-        state, asked = next_step(state)
-    else:
+    is_due = not state.calls.open.size if program is None else state.calls.answers.size > 0
+    if state.phase != "acting" or not is_due:
         return state, posts
+    state, asked = all_answered(state) if program is None else next_step(state)
     return state, (*posts, *asked) if posts else asked
