@@ -36,16 +36,20 @@ def on_places(place: OnServer, work: Callable[[PlaceTables, list[int]], None]) -
 
 
 def test_reports_are_answered_by_the_rules_and_kept_between_connections(place: OnServer) -> None:
+    known: list[int] = []
+
     def first(tables: PlaceTables, workers: list[int]) -> None:
-        assert tables.report("m", report(1, 1, 0, 0, 9, 100), 0, FOUR, 1_000) == Grant(4, 100)
+        known.extend(workers)
+        assert tables.report("m", report(known[0], 1, 0, 0, 9, 100), 0, FOUR, 1_000) == Grant(4, 100)
 
     def second(tables: PlaceTables, workers: list[int]) -> None:
-        found = tables.report("m", report(2, 1, 0, 0, 9, 9_999), 0, FOUR, 1_000)
+        one, two = known
+        found = tables.report("m", report(two, 1, 0, 0, 9, 9_999), 0, FOUR, 1_000)
         assert (found.share, found.is_call_by_call) == (0, False)
         assert 400 <= found.tokens <= 450  # the first lacks a hundred; and some have flowed in
-        assert [(row.worker, row.held, row.limit) for row in tables.places()] == [(1, 4, 4), (2, 0, 4)]
-        tables.leave("m", 1)
-        assert tables.report("m", report(2, 2, 0, 0, 9), 0, Capacity(3), 1_000).share == 3
+        assert [(row.worker, row.held, row.limit) for row in tables.places()] == [(one, 4, 4), (two, 0, 4)]
+        tables.leave("m", one)
+        assert tables.report("m", report(two, 2, 0, 0, 9), 0, Capacity(3), 1_000).share == 3
 
     on_places(place, first)
     on_places(place, second)
