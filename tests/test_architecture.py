@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "actors/protocol": {"actors.protocol"},
     "actors/agent": {"actors.protocol", "actors.agent"},
     "actors/supervisor": {"actors.protocol", "actors.supervisor"},
-    "actors/cluster": {"actors.protocol", "actors.cluster"},
+    "actors/cluster": {"actors.protocol", "actors.session", "actors.cluster"},
     "actors/session": {"actors.protocol", "actors.agent", "actors.supervisor", "actors.session"},
     "runtime": {"actors", "runtime"},
     "replay": {"actors", "runtime.log", "replay", "lazy_names"},

@@ -28,7 +28,7 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
     contexts                                what a parent knew when it delegated
 
   Beyond one session
-    capacity                                which waiting model call of all sessions is next
+    capacity, token_bucket                  which waiting model call of all sessions is next
     budgets, budget_limits, budget_keys     which call a budget above sessions has room for
     budget_scope, budget_periods            the books of one such budget, and its periods
     usage_books                             the charges of a session by day, model and profile

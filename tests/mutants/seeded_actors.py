@@ -67,11 +67,11 @@ AGENT: Final = (
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, although delegations are still open.",
         "agent.answers",
-        '        if state.calls.open.size or state.phase != "acting":\n',
-        "        calls = state.calls\n"
-        "        if calls.reports and not (calls.tools or calls.questions):\n"
-        "            state = replace(state, calls=replace(calls, open=type(calls.open)()))\n"
-        '        if state.calls.open.size or state.phase != "acting":\n',
+        '    if state.phase != "acting" or not is_due:\n',
+        "    calls = state.calls\n"
+        "    if program is None and calls.reports and not (calls.tools or calls.questions):\n"
+        "        is_due, state = True, replace(state, calls=replace(calls, open=type(calls.open)()))\n"
+        '    if state.phase != "acting" or not is_due:\n',
     ),
     Mutant(
         "retries-are-free",

@@ -12,8 +12,8 @@ STEPS: Final = (
         "program-waits-for-all",
         "A program's next step waits until every open call has its answer, as a model's turn does.",
         "agent.answers",
-        '    elif state.calls.answers.size and state.phase == "acting":\n',
-        '    elif state.calls.answers.size and not state.calls.open.size and state.phase == "acting":\n',
+        " else state.calls.answers.size > 0\n",
+        " else state.calls.answers.size > 0 and not state.calls.open.size\n",
     ),
     Mutant(
         "answers-dropped-while-a-step-is-out",
@@ -33,8 +33,8 @@ STEPS: Final = (
         "answers-wait-for-one-more",
         "A step is not asked for although an answer came while the one before was out.",
         "agent.program",
-        "    if not state.calls.answers.size:\n        return state, _with_settlement",
-        "    if state.calls.open.size:\n        return state, _with_settlement",
+        "    if not state.calls.answers.size:\n        return state, settled_in",
+        "    if state.calls.open.size:\n        return state, settled_in",
     ),
     Mutant(
         "answers-not-named",

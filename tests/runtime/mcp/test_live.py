@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from mcp.server import MCPServer as SdkServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from msgspec.structs import replace
 
 from callboard import Agent, Approval, Limits, MCPServer, ProgramContext, Runtime, program
@@ -61,7 +62,7 @@ def calculator() -> SdkServer:
     @server.tool()
     def broken() -> str:
         """Fail."""
-        raise ValueError("division by zero")
+        raise ToolError("division by zero")  # of any other error the server tells no text
 
     return server
 
