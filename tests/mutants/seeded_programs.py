@@ -33,8 +33,8 @@ STEPS: Final = (
         "answers-wait-for-one-more",
         "A step is not asked for although an answer came while the one before was out.",
         "agent.program",
-        "    if not state.calls.answers.size:\n        return state, settled_in",
-        "    if state.calls.open.size:\n        return state, settled_in",
+        "    if not state.calls.answers.size:\n        return state, _with_settlement",
+        "    if state.calls.open.size:\n        return state, _with_settlement",
     ),
     Mutant(
         "answers-not-named",
