@@ -12,6 +12,7 @@ import pytest
 from callboard.actors.protocol import errors
 from callboard.cli.main import cli
 from tests.pages import ROOT, Reader, blocks, first_missing
+from tests.tables import table
 
 DOCS = ROOT / "docs"
 PAGES = [
@@ -99,7 +100,7 @@ def test_the_readmes_first_example_is_short() -> None:
     assert len(first.text.splitlines()) <= 15
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@table("name", WITH_EXAMPLES)
 def test_docstring_examples_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted

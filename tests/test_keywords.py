@@ -26,10 +26,11 @@ from callboard.keywords import checked, known_names
 from callboard.models import Prices
 from callboard.permissions import Allowed
 from callboard.testing import explore
+from tests.tables import table
 from tools.public_names import public_modules
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "arguments", "wrong", "said"),
     [
         (Agent, ("a",), "instruction", "Agent() has no argument 'instruction'; did you mean 'instructions'?"),

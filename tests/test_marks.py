@@ -5,8 +5,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-import pytest
-
+from tests.tables import table
 from tools.sources import ROOT, SHIPPED, files_of
 
 FOLDERS = (*SHIPPED, "benchmarks", "examples", "tests", "tools")
@@ -42,7 +41,7 @@ def test_every_mark_has_its_reason_beside_it() -> None:
     assert not found, "write the reason behind the mark, as `# mark  # reason`:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("comment", "count"),
     [
         ("# type: ignore[misc]", 1),

@@ -21,6 +21,7 @@ from tests.messages_api import (
     tool_use,
 )
 from tests.realdata import record, records
+from tests.tables import table
 
 JsonObject = dict[str, object]
 
@@ -167,7 +168,7 @@ TOOL: JsonObject = {"name": "go", "input_schema": {"type": "object"}}
 CALLED: list[JsonObject] = [user(text("x")), assistant(CALL)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "problem"),
     [
         ({"model": ""}, "model"),

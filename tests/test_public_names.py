@@ -15,13 +15,14 @@ import callboard.errors
 from callboard.actors.protocol import errors
 from callboard.lazy_names import lazy_names
 from tests.pages import ROOT, blocks
+from tests.tables import table
 from tools.public_names import public_modules, stub, stubs
 
 MODULES = list(public_modules())
 READY_TOOLS = ("callboard.tools.files", "callboard.tools.memory", "callboard.tools.shell")
 
 
-@pytest.mark.parametrize("path", stubs(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@table("path", stubs(), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_committed_stub_agrees_with_the_table(path: Path) -> None:
     assert path.read_text() == stubs()[path], "run `python -m tools.public_names`"
 
@@ -35,7 +36,7 @@ def test_every_public_name_can_be_imported(module: ModuleType) -> None:
     assert module.__all__ == sorted(set(module.__all__))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@table("module", MODULES, ids=lambda module: module.__name__)
 def test_a_name_comes_from_the_module_that_defines_it(module: ModuleType) -> None:
     for home, names in vars(module)["_HOMES"].items():
         for name in names:

@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-import pytest
-
+from tests.tables import table
 from tools.sources import ROOT, files_of
 
 ENGINE = "callboard.replay.testing.explore"
@@ -56,7 +55,7 @@ def test_no_test_and_no_example_drops_a_verdict() -> None:
     assert not found, "assert the result, or call its `check()`:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("source", "count"),
     [
         ("recording.verify()", 1),

@@ -7,8 +7,7 @@ clock: each test has a limit of minutes, and something that would hang can be gi
 import ast
 from collections.abc import Iterator
 
-import pytest
-
+from tests.tables import table
 from tools.sources import ROOT, files_of
 
 CLOCKS = frozenset(
@@ -81,7 +80,7 @@ def test_no_test_asserts_a_time() -> None:
     assert not found, "bound counts, or measure it in benchmarks/:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "count"),
     [
         ("assert time.monotonic() - began < 5", 1),

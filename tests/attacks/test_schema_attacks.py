@@ -30,6 +30,7 @@ from tests.runtime.schemas.kit import (
     checking,
     report_request,
 )
+from tests.tables import table
 
 GAP_S = 0.05
 """Longest time in seconds that the event loop may be held."""
@@ -231,8 +232,8 @@ def test_s6_many_doubled_levels_are_left_to_the_worker_and_answered_in_time(comb
         assert report.status in ("invalid", "failed")
 
 
-@pytest.mark.parametrize("combinator", ["allOf", "anyOf", "oneOf"])
-@pytest.mark.parametrize("levels", [28, 40, 100])
+@table("combinator", ["allOf", "anyOf", "oneOf"])
+@table("levels", [28, 40, 100])
 def test_s6_more_doubled_levels_are_refused(combinator: str, levels: int) -> None:
     assert_refused(doubled(combinator, levels), "", "once references are followed: simplify it")
 
@@ -362,7 +363,7 @@ def test_s14_steps_and_numbers_at_the_edges_are_answered() -> None:
     assert [each.status for each in answers] == ["ok", "ok", "invalid", "ok", "ok", "ok"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "words"),
     [
         (True, "not true: write {} to accept any value"),

@@ -48,6 +48,7 @@ from tests.runtime.mcp.test_wire import waiting
 from tests.runtime.models.anthropic.kit import KEY, request_with
 from tests.runtime.models.layered.kit import DIALECTS, failure_of, serving
 from tests.steps import counting
+from tests.tables import table
 
 Case: TypeAlias = tuple[str, Callable[[Any], object], Callable[[int], Any]]
 """A name, a routine, and a maker of its input of so many bytes."""
@@ -361,7 +362,7 @@ def test_text_is_read_in_linear_time(name: str) -> None:
         assert_linear(OF_TEXT[name], made)
 
 
-@pytest.mark.parametrize("name", OF_JSON)
+@table("name", OF_JSON)
 def test_json_is_read_in_linear_time(name: str) -> None:
     for read in READERS.values():
         assert_linear(read, OF_JSON[name])
@@ -402,7 +403,7 @@ def test_a_wait_in_a_header_is_read_in_linear_time(unit: str) -> None:
     assert_linear(wait_in, of(unit))
 
 
-@pytest.mark.parametrize("name", VALUES)
+@table("name", VALUES)
 def test_the_result_of_an_async_tool_is_taken_in_linear_time(name: str) -> None:
     def taken(value: object) -> None:
         asyncio.run(_result_of(value))
@@ -469,7 +470,7 @@ def test_the_table_has_each_place_with_its_bound_and_its_test() -> None:
         assert re.fullmatch(r"`test_\w+`(?:, `test_\w+`)*", tests), place
 
 
-@pytest.mark.parametrize("row", ROWS)
+@table("row", ROWS)
 def test_each_row_has_cases_that_its_routine_takes_or_refuses(row: str) -> None:
     cases = list(ROWS[row]())
     assert cases

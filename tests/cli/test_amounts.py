@@ -8,6 +8,7 @@ from callboard import Budget
 from callboard.actors.protocol.limits import TABLE, Limits
 from callboard.cli.amounts import parse_budgets, parse_limits
 from callboard.cli.errors import USAGE, Failure
+from tests.tables import table
 
 
 def refusal(read: Callable[[list[str]], object], pairs: list[str]) -> str:
@@ -66,7 +67,7 @@ def test_budgets_are_written_by_pattern() -> None:
     assert parse_budgets([]) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("pairs", "advice"),
     [
         (["20usd"], "--budget '20usd': write PATTERN=AMOUNT"),

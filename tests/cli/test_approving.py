@@ -10,6 +10,7 @@ from callboard.cli.approving import lines, user_name, verdict
 from callboard.runtime.approvals import Approval, ApprovalAnswer
 from tests.cli.agents import SURVEY, Terminal, piped
 from tests.cli.test_run_command import needs_terminals
+from tests.tables import table
 
 YES = ApprovalAnswer(True, by=user_name())
 NO = ApprovalAnswer(False, by=user_name())
@@ -63,7 +64,7 @@ def test_endless_arguments_are_cut_and_the_cut_is_told() -> None:
     assert "characters more" in shown
 
 
-@pytest.mark.parametrize(
+@table(
     ("typed", "meant"),
     [
         ("y\n", YES),

@@ -15,6 +15,7 @@ from callboard.cli.main import cli
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.places import PlacesRow
 from tests.runtime.log.postgres.places import on_server
+from tests.tables import table
 
 
 def test_the_places_of_a_lost_worker_say_when_they_are_free() -> None:
@@ -32,7 +33,7 @@ def test_a_capacity_is_parsed(text: str, expected: Capacity) -> None:
     assert parse_capacity([text]) == {"m": expected}
 
 
-@pytest.mark.parametrize("text", ["8", "=8", "m=", "m=,", "m=1,2,3", "m=x", "m=0", "m=8.5", "m=-1"])
+@table("text", ["8", "=8", "m=", "m=,", "m=1,2,3", "m=x", "m=0", "m=8.5", "m=-1"])
 def test_a_capacity_that_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="--capacity"):
         parse_capacity([text])

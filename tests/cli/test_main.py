@@ -12,6 +12,7 @@ from callboard.cli.main import Commands, cli
 from tests.cli.agents import command, environment, piped
 from tests.cli.conftest import Callboard
 from tests.processes import ENDS_WITHIN_S, running
+from tests.tables import table
 
 COMMANDS = cli.list_commands(click.Context(cli)) if isinstance(cli, Commands) else []
 
@@ -95,7 +96,7 @@ def test_ctrl_c_while_looking_is_no_error(callboard: Callboard, monkeypatch: pyt
     assert callboard("sessions").exit_code == errors.INTERRUPTED
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "code"),
     [
         ("SessionNotFound", 3),

@@ -8,6 +8,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import Failure
 from callboard.cli.metrics_server import address_of, serving
+from tests.tables import table
 
 
 @pytest.mark.parametrize(
@@ -23,9 +24,7 @@ def test_an_address_is_a_port_or_a_host_with_a_port(text: str, address: tuple[st
     assert address_of(text) == address
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "host:", ":9464", "host:70000", "a b:1", "::1:9", "http://a:1", "٣"]
-)
+@table("text", ["", "x", "host:", ":9464", "host:70000", "a b:1", "::1:9", "http://a:1", "٣"])
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="write PORT") as failure:
         address_of(text)

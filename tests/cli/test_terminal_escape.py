@@ -4,10 +4,9 @@ import json
 import pkgutil
 import re
 
-import pytest
-
 import callboard.cli
 from callboard.cli.terminal_escape import indented, safe_json, safe_line, safe_text
+from tests.tables import table
 
 DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -70,7 +69,7 @@ def test_safe_json_means_the_same_value() -> None:
     assert "日本語" in safe.decode()
 
 
-@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xD800, 0x2028])
+@table("code", [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xD800, 0x2028])
 def test_no_control_character_gets_through(code: int) -> None:
     assert not DANGEROUS.search(safe_text(f"a{chr(code)}b").replace("\n", "").replace("\t", ""))
 

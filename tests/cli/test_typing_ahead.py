@@ -18,6 +18,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.input_forms import Form, forms_of
 from tests.cli.agents import Terminal
 from tests.cli.test_run_command import needs_terminals
+from tests.tables import table
 
 
 class Keyboard:
@@ -182,7 +183,7 @@ def test_the_end_of_input_ends_the_form() -> None:
         fill(form(FIELDS), "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "field", "value"),
     [
         ("5", {"type": "integer"}, 5),

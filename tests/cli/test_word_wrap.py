@@ -1,11 +1,11 @@
 import re
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from callboard.cli.word_wrap import WordWrap, wrapped
+from tests.tables import table
 
 PARTS = ["stage", "to", " ", "\n", "e\u0301", "x" * 30]
 FAMILY = "👨\u200d👩\u200d👧"
@@ -54,7 +54,7 @@ def test_a_text_in_pieces_is_broken_as_the_whole(text: str, width: int, length: 
     assert in_pieces(text, width, length) == wrapped(text, width)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("Where is the stage?", "Where is\nthe\nstage?"),

@@ -11,6 +11,7 @@ from callboard.demo.inquiry import schema_of
 from callboard.demo.tools import Folder
 from tests.demo.folders import build
 from tests.demo.play import Play, validator_of
+from tests.tables import table
 
 REPORTERS = [name for name, role in CAST.items() if role.report]
 TOOL_NAMES = ["list_folders", "count_code", "parse_python", "read_config"]
@@ -50,8 +51,8 @@ def test_where_every_tool_fails_the_report_matches_its_schema_and_claims_nothing
     assert play.turns[name] <= TURNS_MAX
 
 
-@pytest.mark.parametrize("name", REPORTERS)
-@pytest.mark.parametrize("seed", range(20))
+@table("name", REPORTERS)
+@table("seed", range(20))
 def test_where_tools_talk_nonsense_the_report_still_matches_its_schema(name: str, seed: int) -> None:
     chance = random.Random(seed)
 

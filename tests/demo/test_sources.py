@@ -3,9 +3,10 @@
 import pytest
 
 from callboard.demo.sources import one_line, printable, python_file, settings_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "style", "tests"),
     [
         ("def test_a():\n    pass\n", "plain tests", ["test_a"]),

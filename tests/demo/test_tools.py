@@ -14,6 +14,7 @@ from callboard.demo.inquiry import Line
 from callboard.demo.tools import ANSWER_CHARS_MAX, ASIDE, MANIFESTS, PACKAGES, SAMPLES, Folder, language_of
 from callboard.runtime.tools.tool import tool
 from tests.demo.folders import write
+from tests.tables import table
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_tools_can_be_called_from_many_threads_at_once(root: Path) -> None:
         assert set(pool.map(look, range(50))) == {(50, 1)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "language"),
     [
         ("a.py", "Python"),
@@ -180,7 +181,7 @@ def test_a_folder_is_foreign_if_most_programs_are_not_in_python(
     assert (census.programs, census.is_foreign) == (programs, is_foreign)
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "aside", "sample"),
     [
         ("src/app/main.py", False, False),

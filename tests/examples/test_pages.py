@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.pages import ROOT, blocks
+from tests.tables import table
 
 EXAMPLES = ROOT / "examples"
 READER = EXAMPLES / "regreader"
@@ -15,12 +14,12 @@ PAGES = sorted((ROOT / "docs" / "examples").glob("*.md"))
 LINES_MAX = 120
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".py"], ids=lambda path: path.name)
+@table("path", [path for path in FILES if path.suffix == ".py"], ids=lambda path: path.name)
 def test_an_example_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LINES_MAX
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@table("page", PAGES, ids=lambda page: page.name)
 def test_a_page_shows_the_code_as_it_is(page: Path) -> None:
     code = "\n".join(path.read_text() for path in FILES)
     for block in blocks(page.read_text()):

@@ -4,6 +4,7 @@ import pytest
 
 from tests.mutants.every_mutant import changed_functions, mutants_of, shortened, verdict_of
 from tests.mutants.mutant import ROOT, Mutant
+from tests.tables import table
 
 SOURCE = """
 LIMIT = 5
@@ -19,7 +20,7 @@ class Box:
 """
 
 
-@pytest.mark.parametrize(
+@table(
     ("old", "new", "changed"),
     [
         ("x < LIMIT", "x <= LIMIT", ["first"]),

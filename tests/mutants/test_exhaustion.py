@@ -9,6 +9,7 @@ from callboard.replay.testing.sessions.scenario import Scenario
 from tests.effort import long_search
 from tests.mutants.exhaustion import LONG, SMALL, exhaust
 from tests.mutants.scenarios_background import crowded
+from tests.tables import table
 
 
 @pytest.mark.slow
@@ -32,7 +33,7 @@ def test_a_bound_is_told() -> None:
     assert not exhaust(crowded(), 3).is_exhausted
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LONG])
+@table("name", [*SMALL, *LONG])
 def test_each_session_can_be_made(name: str) -> None:
     assert isinstance({**SMALL, **LONG}[name](), Scenario)
 

@@ -1,10 +1,9 @@
 """Every feature has sessions, rules and mutants, and every name in the table exists."""
 
-import pytest
-
 from tests.mutants.campaign import sessions
 from tests.mutants.feature_table import FEATURES, PAGE, Feature, page, rules
 from tests.mutants.parts import MUTANTS, PARTS
+from tests.tables import table
 
 ASKED_FOR = {
     "background", "task_wait", "named_waits", "tells", "programs", "lines", "capacity", "reopen_and_sleep",
@@ -21,7 +20,7 @@ def test_the_table_has_a_row_for_each_feature() -> None:
     assert set(FEATURES) >= ASKED_FOR
 
 
-@pytest.mark.parametrize("feature", FEATURES.values(), ids=list(FEATURES))
+@table("feature", FEATURES.values(), ids=list(FEATURES))
 def test_every_name_exists_and_each_feature_has_sessions_rules_and_three_mutants(feature: Feature) -> None:
     known = {f"{part}: {name}" for part in PARTS for name in sessions(PARTS[part])}
     assert set(feature.sessions) <= known

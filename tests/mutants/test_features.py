@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-import pytest
-
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.replay.testing.sessions.capacity_world import CapacityWorld
 from tests.effort import effort
 from tests.mutants.campaign import hunted
 from tests.mutants.features import FEATURES, PAIRS, of_features
+from tests.tables import table
 
 SHOWS: Final[Mapping[str, tuple[str, str]]] = {
     "background": ("Delegated", ""),
@@ -57,13 +56,13 @@ def shows(name: str, log: list[Event]) -> bool:
     return any(event.kind == kind and part in encode(event.body).decode() for event in log)
 
 
-@pytest.mark.parametrize("name", FEATURES)
+@table("name", FEATURES)
 def test_a_feature_shows_in_the_log_of_its_session_and_not_without_it(name: str) -> None:
     assert shows(name, log_of(name))
     assert not shows(name, log_of())
 
 
-@pytest.mark.parametrize("pair", PAIRS[:: effort(37, 1)], ids="+".join)
+@table("pair", PAIRS[:: effort(37, 1)], ids="+".join)
 def test_both_features_of_a_pair_show(pair: tuple[str, str]) -> None:
     log = log_of(*pair)
     assert [name for name in pair if not shows(name, log)] == []

@@ -10,6 +10,7 @@ from tests.mutants import random_mutants, random_sample
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.random_mutants import changed, changes_in, draw, is_another, mutant_of, places
 from tests.mutants.random_sample import Copy, Found, measured, mirrored_by, stages_of, summary
+from tests.tables import table
 
 
 def mutated(source: str, kind: str) -> list[str]:
@@ -18,7 +19,7 @@ def mutated(source: str, kind: str) -> list[str]:
     return [new for new in found if is_another(source, new)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "source", "expected"),
     [
         ("compare", "a < b", ["(a <= b)", "(a >= b)"]),
@@ -60,7 +61,7 @@ def test_a_place_has_the_changes_of_its_kind(kind: str, source: str, expected: l
     assert mutated(source, kind) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     "source",
     [
         '"""A docstring with 1 < 2."""',
@@ -81,7 +82,7 @@ def test_texts_types_and_names_without_another_value_are_left_alone(source: str)
     assert [new for _, changes in changes_in(source) for new in changes] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("source", "expected"),
     [
         ("min(a, b)", []),

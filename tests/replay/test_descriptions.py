@@ -22,6 +22,7 @@ from callboard.replay.steps import is_failure
 from callboard.runtime.log.memory import MemoryReader
 from tests.replay.logs import survey
 from tests.replay.page.kit import PageData, page_of
+from tests.tables import table
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +97,7 @@ def test_no_view_has_words_of_its_own_for_kinds_of_events(folder: str) -> None:
         assert not re.findall(rf"\b(?:{'|'.join(_kinds())}): \(", path.read_text()), path
 
 
-@pytest.mark.parametrize("kind", get_args(AnyMessage), ids=lambda kind: str(kind.__name__))
+@table("kind", get_args(AnyMessage), ids=lambda kind: str(kind.__name__))
 def test_every_kind_of_message_has_words_that_fit_on_a_line(kind: type[AnyMessage]) -> None:
     message = example(kind)
     assert isinstance(message, kind)

@@ -2,7 +2,6 @@ import asyncio
 from typing import Any, get_args, get_type_hints
 
 import msgspec
-import pytest
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
@@ -18,6 +17,7 @@ from callboard.runtime.programs.program import program
 from callboard.runtime.tools.tool import tool
 from tests.replay.logs import survey
 from tests.replay.stories import edited_prompt, look_up, record
+from tests.tables import table
 
 
 def clerks(*keys: str, wrong: str = "") -> Recording:
@@ -116,7 +116,7 @@ def test_a_value_that_one_session_does_not_have_is_not_null() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["id", "new", "by", "usage", "until", "digest", "request_id", "event"])
+@table("name", ["id", "new", "by", "usage", "until", "digest", "request_id", "event"])
 def test_a_name_in_foreign_json_is_compared_whatever_it_is_called(name: str) -> None:
     differences = found_by(**{name: 1}).diff(found_by(**{name: 2})).differences
     places = {(one.kind, one.path) for one in differences}

@@ -2,8 +2,6 @@
 
 from random import Random
 
-import pytest
-
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
@@ -19,6 +17,7 @@ from callboard.replay.testing.sessions.world import SessionWorld, in_random_orde
 from tests.effort import effort
 from tests.mutants.scripts import LOOK, OTHER, SCHEMA
 from tests.session_plans import Plan, play
+from tests.tables import table
 
 BUSY = Reply(failure=ModelFailure("overloaded", is_retryable=True))
 INVALID = report({"k": 0})
@@ -67,7 +66,7 @@ def in_order(scenario: Scenario, order: int) -> Recording:
     return recording_of(SessionWorld(scenario).run(in_random_order(str(order))).log, "one")
 
 
-@pytest.mark.parametrize("seed", range(effort(suite=12, campaign=300)))
+@table("seed", range(effort(suite=12, campaign=300)))
 def test_siblings_that_report_in_another_order_are_no_difference(seed: int) -> None:
     first = in_order(calm_team(seed), 0)
     for order in range(1, 4):
@@ -76,7 +75,7 @@ def test_siblings_that_report_in_another_order_are_no_difference(seed: int) -> N
         assert found.profiles == ()
 
 
-@pytest.mark.parametrize("seed", range(effort(suite=12, campaign=300)))
+@table("seed", range(effort(suite=12, campaign=300)))
 def test_random_plans_without_a_fight_do_not_differ_either(seed: int) -> None:
     plan = Plan(seed, is_calm=True)
     first = recording_of(play(plan).log, "one")
@@ -84,7 +83,7 @@ def test_random_plans_without_a_fight_do_not_differ_either(seed: int) -> None:
         assert first.diff(recording_of(play(plan, order).log, "one")).differences == ()
 
 
-@pytest.mark.parametrize("seed", range(effort(suite=8, campaign=150)))
+@table("seed", range(effort(suite=8, campaign=150)))
 def test_a_fork_with_one_other_result_shows_that_result_and_nothing_else(seed: int) -> None:
     """What the agents do depends on no result, so nothing follows from it."""
     scenario = calm_team(seed)

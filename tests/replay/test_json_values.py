@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.json_values import at_path, leaves, names, parts_of, written
+from tests.tables import table
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
@@ -41,7 +42,7 @@ def test_a_path_goes_on_through_json_that_stands_in_a_string() -> None:
     assert list(at_path({"output": "{no json"}, parts_of("output.cents"))) == []
 
 
-@pytest.mark.parametrize("path", ["", ".", "a..b", "a.", ".a", 'a."b', 'a."b"c', '"\\x"'])
+@table("path", ["", ".", "a..b", "a.", ".a", 'a."b', 'a."b"c', '"\\x"'])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(MisuseError, match="is not a path"):
         parts_of(path)

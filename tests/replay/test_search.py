@@ -15,6 +15,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Stored
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
+from tests.tables import table
 
 TEXT = st.text(st.sampled_from('aAbß éK"\\/\n\x1f1.€\U0001f600'), min_size=1, max_size=3)
 
@@ -62,7 +63,7 @@ def test_other_escapes_of_the_same_text_are_found() -> None:
     assert list(search([[stored]], Query(text="a/b é")))
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value", "is_found"),
     [
         ("gt", 11, True),
@@ -89,9 +90,9 @@ def test_a_message_without_a_field_of_the_path_is_not_decoded() -> None:
     assert query.may_hold(row('{"cents": 12}').body)
 
 
-@pytest.mark.parametrize("name", ["cents", "naïve", "a.b", 'a"b', "0", "*", "two words"])
-@pytest.mark.parametrize("is_ascii", [True, False])
-@pytest.mark.parametrize("is_text", [True, False])
+@table("name", ["cents", "naïve", "a.b", 'a"b', "0", "*", "two words"])
+@table("is_ascii", [True, False])
+@table("is_text", [True, False])
 def test_a_field_is_found_however_its_name_is_written(name: str, is_ascii: bool, is_text: bool) -> None:
     found: object = {name: 7, "other": [8]}
     output = json.dumps(found, ensure_ascii=is_ascii) if is_text else found

@@ -22,6 +22,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests import golden
 from tests.determinism import world
 from tests.replay.logs import crashed, history_in, states_after, survey
+from tests.tables import table
 
 LOGS: dict[str, Callable[[], list[Event]]] = {
     **{name: lambda name=name: golden.golden(name) for name in golden.SESSIONS},  # type: ignore[misc]  # mypy infers no type of a lambda with a default
@@ -34,7 +35,7 @@ def events_in(log: MemoryLog) -> list[Event]:
     return list(Recording.open(MemoryReader(log)).events)
 
 
-@pytest.mark.parametrize("name", LOGS)
+@table("name", LOGS)
 def test_a_state_by_inbox_is_the_state_by_the_whole_log(name: str) -> None:
     events = LOGS[name]()
     recording = golden.recorded(events)

@@ -24,6 +24,7 @@ from callboard.runtime.log.protocol import event_of
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import script, survey_host
 from tests.replay.logs import states_after, steps_of
+from tests.tables import table
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def event(seq: int, body: AnyMessage) -> Event:
     return Event(seq, 0, "host", "supervisor", 0, body)
 
 
-@pytest.mark.parametrize("body", LOUD)
+@table("body", LOUD)
 def test_failures_retries_other_models_and_messages_matter(body: AnyMessage) -> None:
     assert matters(event(1, body))
     assert not is_bookkeeping(event(1, body))

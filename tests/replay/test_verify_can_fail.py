@@ -19,6 +19,7 @@ from callboard.replay.recording import Recording
 from callboard.replay.verify import Verifier
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import golden, names_of, recorded, stored
+from tests.tables import table
 
 EQUIVALENT_FIELDS = {
     ("ModelReplied", "model"): "recorded for people: no decider reads which model really answered",
@@ -96,9 +97,7 @@ def changes(event: Event) -> Iterator[tuple[str, Event]]:
             break
 
 
-@pytest.mark.parametrize(
-    ("name", "rules"), [(name, rules) for rules in range(1, RULES + 1) for name in names_of(rules)]
-)
+@table(("name", "rules"), [(name, rules) for rules in range(1, RULES + 1) for name in names_of(rules)])
 def test_golden_logs_replay_to_the_byte(name: str, rules: int) -> None:
     found = recorded(golden(name, rules)).verify()
     assert found.is_ok, "\n".join(found.lines())

@@ -18,6 +18,7 @@ from callboard.runtime.models.scripted import Policy, Step, call, calls, say
 from callboard.runtime.tools.tool import Tool, tool
 from tests.effort import effort
 from tests.replay.stories import record
+from tests.tables import table
 
 SESSIONS = effort(suite=60, campaign=200)
 FIRST_AT_LEAST = 0.98
@@ -245,7 +246,7 @@ def test_a_sum_is_made_of_its_inputs_of_which_one_is_odd() -> None:
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "number"),
     [
         ("7", "7"), ("007", "7"), ("-0", "0"), ("0.50", "0.5"), ("137,714.24", "137714.24"),
@@ -257,7 +258,7 @@ def test_a_number_has_one_spelling(text: str, number: str) -> None:
     assert number_in(text) == number
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "body", "count"),
     [
         ("7", {"output": "17 k7 7f3a 1.7 2.7.1 70"}, 0),

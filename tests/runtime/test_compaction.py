@@ -37,6 +37,7 @@ from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.models.function import Answers
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.testing import simulate
+from tests.tables import table
 
 WINDOW = 12_000
 
@@ -128,7 +129,7 @@ def test_a_value_is_followed_through_a_summary_to_the_result_or_to_the_summary_i
     assert recording.why(last.seq, "quagga").source[-1].seq == summary
 
 
-@pytest.mark.parametrize(
+@table(
     "wrong",
     [
         {"at": 0},

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import attrs
 import msgspec
 import pydantic
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +32,7 @@ from callboard.runtime.tools.output import returned
 from tests.effort import effort
 from tests.runtime.library_values import Array, Frame, Moment, Scalar
 from tests.steps import steps_of
+from tests.tables import table
 
 
 class Odd(enum.Enum):
@@ -123,7 +123,7 @@ def row() -> object:
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "json", "note"),
     [
         (Scalar(3), "3", ""),
@@ -215,7 +215,7 @@ def test_what_is_deeper_than_the_limit_is_left_out_with_a_note() -> None:
     assert to_json(found.json, max_depth=65) == found.json
 
 
-@pytest.mark.parametrize(
+@table(
     "make",
     [
         lambda: itertools.count(),

@@ -21,6 +21,7 @@ from callboard.runtime.large_values import (
     weighed,
 )
 from callboard.runtime.sanitize import MAX_BYTES, MAX_DEPTH, to_json
+from tests.tables import table
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),
@@ -120,7 +121,7 @@ LARGE_ONES = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE_ONES)
+@table("name", LARGE_ONES)
 def test_a_large_value_is_told_from_others(name: str) -> None:
     assert is_large(LARGE_ONES[name])
 

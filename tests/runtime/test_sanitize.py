@@ -20,6 +20,7 @@ from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.runtime import sanitize as boundary
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
+from tests.tables import table
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 SCALARS = (
@@ -141,7 +142,7 @@ def test_everyday_python_values_have_a_json() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "place", "advice"),
     [
         ({"a": [1, float("nan")]}, "$.a[1]", "pass None or text"),

@@ -8,6 +8,7 @@ import pytest
 
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.protocol.limits import Limits
+from tests.tables import table
 from tests.test_architecture import MAY_IMPORT
 from tools.architecture_docs import VERBS, architecture_picture, direct, floor_of
 from tools.generate_docs import DOCS, PAGES
@@ -25,8 +26,8 @@ def test_the_committed_page_agrees_with_the_code(name: str) -> None:
 
 
 def test_every_move_of_every_table_is_an_arrow() -> None:
-    for table in (SESSION_MOVES, AGENT_MOVES, DELEGATION_MOVES):
-        assert {(before, after) for before, after, _ in supervisor_moves(table)} == table.keys()
+    for moves in (SESSION_MOVES, AGENT_MOVES, DELEGATION_MOVES):
+        assert {(before, after) for before, after, _ in supervisor_moves(moves)} == moves.keys()
     arrows = {(before, kind, after) for before, after, kinds in agent_moves() for kind in kinds.split(", ")}
     for phase, row in AGENT.items():
         for kind, targets in row.items():
@@ -89,7 +90,7 @@ def test_the_reference_has_the_signature_and_one_line_of_a_name() -> None:
     assert "SessionStatus = Literal[" in page
 
 
-@pytest.mark.parametrize("module", list(public_modules()), ids=lambda module: module.__name__)
+@table("module", list(public_modules()), ids=lambda module: module.__name__)
 def test_every_method_of_a_public_class_has_a_docstring(module: ModuleType) -> None:
     """The site leaves out a method without a docstring, its own or an inherited one."""
     classes = {name: value for name in module.__all__ if inspect.isclass(value := getattr(module, name))}

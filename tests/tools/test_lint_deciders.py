@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import table
 from tools.decider_names import BLOCKED, EXCEPTIONS, PURE
 from tools.lint_deciders import findings, folder_findings, main
 
@@ -72,7 +73,7 @@ PLANTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "source"), PLANTED)
+@table(("rule", "source"), PLANTED)
 def test_a_planted_fault_is_found(rule: str, source: str) -> None:
     assert rule in {found.rule for found in findings(source)}
 
@@ -100,7 +101,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("source", GOOD)
+@table("source", GOOD)
 def test_code_that_only_looks_like_a_fault_passes(source: str) -> None:
     assert findings(source) == []
 

@@ -21,6 +21,7 @@ from callboard.replay.testing.sessions.scenario import NO_LIMITS
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, request
 from tests.actors.agent.test_whole_requests import HEAD, asks, waiting
 from tests.actors.harness import RETRYABLE, SCHEMA, USED, AgentHarness, raw
+from tests.tables import table
 
 
 def child(schema: object = None, **more: object) -> tuple[AgentHarness, AgentHarness, TurnRequested]:
@@ -101,9 +102,9 @@ def test_with_a_schema_the_reports_follow_the_messages_of_the_program() -> None:
 IMAGES = (1, 0, 90, 1)  # one linked image, of 90 bytes
 
 
-@pytest.mark.parametrize("media", [(), IMAGES])
-@pytest.mark.parametrize("schema", [None, SCHEMA])
-@pytest.mark.parametrize("fallback", [(), (ModelSpec("n", 50),)])
+@table("media", [(), IMAGES])
+@table("schema", [None, SCHEMA])
+@table("fallback", [(), (ModelSpec("n", 50),)])
 def test_the_state_of_an_agent_that_asks_with_the_request_of_a_program(
     media: tuple[int, ...], schema: object, fallback: tuple[ModelSpec, ...]
 ) -> None:

@@ -24,6 +24,7 @@ from callboard.actors.protocol.profiles import OnFinish
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
+from tests.tables import table
 
 BEHIND = ("task", {"prompt": "work", "background": True})
 SO_FAR = Reply("so far")
@@ -188,7 +189,7 @@ def test_a_task_wait_names_tasks_and_the_same_task_may_be_waited_for_twice() -> 
     assert texts(agent)[:2] == ["No background task runs any more."] * 2
 
 
-@pytest.mark.parametrize("name", ["host.9", "host.01", "host.1.1", "host", "", "kid", "host.1 ", "🎭"])
+@table("name", ["host.9", "host.01", "host.1.1", "host", "", "kid", "host.1 ", "🎭"])
 def test_a_task_that_does_not_run_is_answered_at_once(name: str) -> None:
     agent = lead(1)
     agent.reads(calls(("task_wait", {"tasks": [name]}), ("task_cancel", {"task": name})))

@@ -24,6 +24,7 @@ from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import ARGUMENTS, SCHEMA, USED, AgentHarness, kinds
+from tests.tables import table
 
 
 def begun(schema: object = None, limits: Limits = NO_LIMITS) -> AgentHarness:
@@ -213,7 +214,7 @@ def test_several_tasks_of_a_turn_run_in_parallel_with_tools() -> None:
     assert kinds(begun().calls("task", "look", "task")) == ["Delegate", "CallTool", "Delegate"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "racers"),
     [
         ({"agent": "helper"}, ("helper",)),
@@ -235,7 +236,7 @@ def test_a_task_names_one_agent_several_or_the_only_one(
     assert body.schema is NULL
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         {},

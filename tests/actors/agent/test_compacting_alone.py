@@ -43,6 +43,7 @@ from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import calls
 from tests.actors.harness import AgentHarness
+from tests.tables import table
 
 CLEAR_ONLY = CompactRules(keep=1, has_summaries=False)
 RULES = CompactRules(keep=1)
@@ -115,7 +116,7 @@ def test_an_agent_begins_with_what_is_known_of_its_messages_and_without_the_rest
     assert begun(replace(no_rules.state, compaction=OLD)) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("need", "known", "is_tried"),
     [
         (8_000, {}, False),  # 80 percent
@@ -128,7 +129,7 @@ def test_an_agent_begins_with_what_is_known_of_its_messages_and_without_the_rest
         (10_001, {"again_at": 10_002}, True),  # beyond the window
     ],
 )
-@pytest.mark.parametrize("size", [0, 300])
+@table("size", [0, 300])
 def test_a_compaction_is_tried_from_its_share_of_the_window_on(
     need: int, known: dict[str, int], is_tried: bool, size: int
 ) -> None:
@@ -329,7 +330,7 @@ def cut_of(
 ROOM = REPLY + BLOCK
 
 
-@pytest.mark.parametrize(
+@table(
     ("by", "keep", "window", "cut"),
     [
         ("uauaua", 1, 0, 5),
@@ -357,7 +358,7 @@ def test_the_messages_that_are_summarised_fit_the_window_of_the_model_that_write
 SAID = talk("u").last()
 
 
-@pytest.mark.parametrize(
+@table(
     ("tokens", "window", "cut"),
     [
         (5_000, 0, 3),  # half of all that was refused
@@ -377,10 +378,10 @@ def test_half_of_a_request_that_was_refused_is_summarised(tokens: int, window: i
 LARGE = replace(ModelSpec("scripted", REPLY, context_tokens=WINDOW), overhead_tokens=40)
 
 
-@pytest.mark.parametrize("is_anew", [False, True])
-@pytest.mark.parametrize("has_writer", [False, True])
-@pytest.mark.parametrize("refused", [NULL, SAID])
-@pytest.mark.parametrize("books", [None, Fallback((LARGE, LARGE), (), place=1, failed=(5, 0), is_open=True)])
+@table("is_anew", [False, True])
+@table("has_writer", [False, True])
+@table("refused", [NULL, SAID])
+@table("books", [None, Fallback((LARGE, LARGE), (), place=1, failed=(5, 0), is_open=True)])
 def test_a_request_for_a_summary_is_the_last_one_up_to_the_cut_and_one_more_text(
     is_anew: bool, has_writer: bool, refused: Json, books: Fallback | None
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from callboard.actors.agent.content import Said, ToolUse, read
 from callboard.actors.protocol.immutable import Json
 from tests.strategies import json_bytes
+from tests.tables import table
 
 
 def blocks(*content: object) -> Json:
@@ -49,7 +50,7 @@ def test_blocks_of_unknown_types_may_have_any_shape(strange: object) -> None:
     assert said == Said("hello", (ToolUse("c1", "look", Json(b"{}")),))
 
 
-@pytest.mark.parametrize(
+@table(
     "content",
     [
         Json(b"null"),

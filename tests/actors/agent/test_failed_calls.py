@@ -20,6 +20,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Settled
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from tests.actors.harness import AgentHarness
+from tests.tables import table
 
 CHEAP = Prices(input_usd=1, output_usd=2)
 DEAR = Prices(input_usd=10, output_usd=20)
@@ -217,9 +218,9 @@ def test_a_delegation_leaves_the_need_of_the_dearest_model() -> None:
     )
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("writer", [None, ModelSpec("writer")])
+@table("is_open", [False, True])
+@table("place", [0, 1])
+@table("writer", [None, ModelSpec("writer")])
 def test_an_attempt_states_the_model_that_it_is_for_and_whether_it_has_a_bound(
     is_open: bool, place: int, writer: ModelSpec | None
 ) -> None:

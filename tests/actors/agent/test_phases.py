@@ -6,7 +6,6 @@ A new phase or message without a row here fails the first test.
 from collections.abc import Callable
 from typing import NamedTuple, get_args
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.decider import HANDLERS
@@ -32,6 +31,7 @@ from callboard.replay.testing.sessions.scenario import profile, program_profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, Step, calls, reply_of, report
 from callboard.replay.testing.sessions.scripted_replies import tool as asks_tool
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
+from tests.tables import table
 
 Said = list[str]
 
@@ -517,7 +517,7 @@ def test_every_phase_and_message_has_a_row() -> None:
     assert found == {(phase, kind) for phase in get_args(Phase) for kind in get_args(AgentInput)}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[f"{at}-{row.phase}-{row.then}" for at, row in enumerate(ROWS)])
+@table("row", ROWS, ids=[f"{at}-{row.phase}-{row.then}" for at, row in enumerate(ROWS)])
 def test_each_message_leads_to_the_phase_of_its_row(row: Row) -> None:
     agent, message = heard(row)
     assert agent.state.phase == row.phase

@@ -4,6 +4,7 @@ import pytest
 
 from callboard.actors.agent.program_step import ProgramStep, read_step
 from callboard.actors.protocol.immutable import NULL, Json
+from tests.tables import table
 
 HEAD = b'{"type":"program_step","run":"r","step":1,"at":5,"wake":7,"cancels":["a"],"marks":{"x":true}}'
 CALL = b'{"type":"tool_use","id":"b","name":"look","input":{"wake":"soon","text":1}}'
@@ -38,7 +39,7 @@ def test_the_last_step_has_what_the_program_returned(
     assert (bytes(step.report), bytes(step.value)) == (report, value)
 
 
-@pytest.mark.parametrize(
+@table(
     "raw",
     [
         NULL,

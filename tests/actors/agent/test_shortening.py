@@ -33,6 +33,7 @@ from callboard.actors.protocol.repair_levels import START
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import AgentHarness, raw
+from tests.tables import table
 
 RULES = CompactRules(keep=1)
 MODEL = ModelSpec("scripted", 100, context_tokens=10_000)
@@ -105,7 +106,7 @@ def test_a_conversation_that_is_put_back_is_the_one_before() -> None:
 USED = Usage(input_tokens=700, output_tokens=30, cache_read_tokens=60, cache_write_tokens=5)
 
 
-@pytest.mark.parametrize(
+@table(
     ("known", "usage", "is_kept", "content", "sizes", "counted"),
     [
         ({"counted": 500, "counter": "scripted"}, USED, True, "[]", {0: 265, 1: 30}, 795),
@@ -183,7 +184,7 @@ def _line(size: int) -> str:
 _EVEN = next(size for size in range(300) if len(text_json(_line(size))) == size)
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "block", "line"),
     [
         ("save", result("save0", "x" * (_EVEN - 1)), _line(_EVEN + 1)),
@@ -193,7 +194,7 @@ _EVEN = next(size for size in range(300) if len(text_json(_line(size))) == size)
         ("gone", result("gone0", LONG), cleared_result("gone", len(LONG) + 2, is_read=False)),
     ],
 )
-@pytest.mark.parametrize("is_error", [False, True])
+@table("is_error", [False, True])
 def test_a_line_stands_for_a_result_that_is_longer(call: str, block: Json, line: str, is_error: bool) -> None:
     one = msgspec.json.decode(block)
     given = result(one["tool_use_id"], one["content"], is_error=is_error)
@@ -262,8 +263,8 @@ def test_the_bound_is_by_bytes_or_by_counts(
     assert shorter.conversation.tokens == counted - 50_000 + 1_100  # fewer than by bytes
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-@pytest.mark.parametrize("blocks", [[], [LINK], [INLINE], [LINK, INLINE]])
+@table("is_open", [True, False])
+@table("blocks", [[], [LINK], [INLINE], [LINK, INLINE]])
 def test_the_books_of_several_models_hold_the_shorter_conversation(
     is_open: bool, blocks: list[object]
 ) -> None:
@@ -425,7 +426,7 @@ def replied(*blocks: object) -> Json:
     return message("assistant", raw([*blocks]))
 
 
-@pytest.mark.parametrize(
+@table(
     ("blocks", "left"),
     [
         ([thought(), WORDS, USE], [WORDS, USE]),

@@ -26,6 +26,7 @@ from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import SCHEMA, AgentHarness
+from tests.tables import table
 
 
 def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
@@ -141,7 +142,7 @@ def test_tools_that_changed_are_those_of_the_request_to_a_model_that_reads_no_ch
     assert request_of(reads).tools == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "left", "has_left"),
     [
         ({"turns_used": 4}, 1, True),

@@ -27,6 +27,7 @@ from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import calls
 from tests.actors.agent.test_compacting import Crowded, asked_for_summary
 from tests.actors.harness import AgentHarness, raw
+from tests.tables import table
 
 LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 FULL = ModelFailure("context_full", "prompt is too long")
@@ -53,8 +54,8 @@ def bodies(decision: Decision) -> list[Any]:
     return [post.body for post in decision[1]]
 
 
-@pytest.mark.parametrize("stop_reason", ["end_turn", "max_tokens", "pause_turn", "refusal", "stop_sequence"])
-@pytest.mark.parametrize("usage", [None, Usage(7, 3)])
+@table("stop_reason", ["end_turn", "max_tokens", "pause_turn", "refusal", "stop_sequence"])
+@table("usage", [None, Usage(7, 3)])
 def test_a_summary_that_was_cut_off_is_none_and_each_is_charged(
     stop_reason: str, usage: Usage | None
 ) -> None:

@@ -1,7 +1,5 @@
 """The books of background tasks: their addresses, and words in their order."""
 
-import pytest
-
 from callboard.actors.agent.tasks import (
     NO_BACKGROUND,
     NOTHING_UNHEARD,
@@ -17,6 +15,7 @@ from callboard.actors.agent.tasks import (
 )
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.intmap import IntMap
+from tests.tables import table
 
 ONE, TWO = Task(1, 0), Task(2, 3)
 NO_TASKS: IntMap[Task] = IntMap()
@@ -31,7 +30,7 @@ def words(*said: Unheard) -> IntMap[Unheard]:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "ordinal"),
     [
         ("host.1.3", 3),

@@ -1,7 +1,6 @@
 """Calls that wait for tasks: for which they wait, when they are answered at once, and their cancels."""
 
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.background import take_end, take_refusal, take_start
@@ -20,6 +19,7 @@ from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import calls
 from tests.actors.harness import AgentHarness, raw
+from tests.tables import table
 
 ONE, TWO = Task(1, 0), Task(1, 4)
 TASKS: IntMap[Task] = IntMap[Task]().put(1, ONE).put(2, TWO)
@@ -50,7 +50,7 @@ def names(wait: Wait) -> tuple[list[int], bool, bool, bool]:
     return [ordinal for ordinal, _ in wait.left.items()], wait.is_every, wait.is_any, wait.is_cancel
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "arguments", "opens"),
     [
         ("task_wait", {}, ([1, 2], True, False, False)),
@@ -73,7 +73,7 @@ def test_a_call_waits_for_the_running_ones_of_the_tasks_that_it_names(
     assert not answers.size
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "arguments", "text", "is_error"),
     [
         ("task_wait", {"tasks": ["host.9"]}, "Still running: host.1, host.2.", False),
@@ -133,7 +133,7 @@ def test_answers_say_which_tasks_still_run_and_the_other_calls_stay_open() -> No
     assert answer_waits(after, []) is after
 
 
-@pytest.mark.parametrize(
+@table(
     ("wait", "starts", "left", "is_due"),
     [
         (Wait(TASKS), False, [2], False),

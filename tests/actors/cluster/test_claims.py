@@ -2,9 +2,8 @@
 
 from itertools import permutations
 
-import pytest
-
 from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims, part_of, waits_for
+from tests.tables import table
 
 
 def waiting(name: str, since_ms: int, host: str = "a", refused_by: tuple[int, ...] = ()) -> WaitingSession:
@@ -42,7 +41,7 @@ def test_of_sessions_that_have_waited_as_long_the_first_by_name_comes_first() ->
         assert taken([*order], everything) == ["s3", "s1", "s4", "s0", "s2"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("slots", "running", "is_draining", "free_of_all", "expected"),
     [
         (10, 0, False, 10, 10),
@@ -89,7 +88,7 @@ def test_a_session_says_what_it_waits_for() -> None:
     assert waits_for(one, [full, WorkerState(3, ("a",), 1)]) == ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("losses", "rest_s"), [(0, 0), (1, 0), (2, 30), (3, 120), (4, 480), (5, 1_920), (6, 3_600), (90, 3_600)]
 )
 def test_a_session_whose_workers_end_rests_longer_each_time(losses: int, rest_s: int) -> None:

@@ -4,9 +4,10 @@ import pytest
 
 from callboard.actors.cluster.leases import Lease, capacity_free_at, may_take_over
 from callboard.actors.protocol.errors import MisuseError
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("now", "standing", "due"),
     [
         (100, "acts", 200),

@@ -15,6 +15,7 @@ from callboard.actors.protocol.addresses import (
     path_of,
     place_of,
 )
+from tests.tables import table
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -35,7 +36,7 @@ def test_the_hosts_parent_is_the_client() -> None:
     assert parent_of("host") == "client"
 
 
-@pytest.mark.parametrize("port", sorted(addresses.PORTS))
+@table("port", sorted(addresses.PORTS))
 def test_ports_are_not_agents_and_their_posts_are_not_computed(port: str) -> None:
     assert not is_agent(port)
     assert not is_decider(port)
@@ -47,7 +48,7 @@ def test_the_supervisor_decides_but_is_not_an_agent() -> None:
     assert not is_agent("hostess")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "names"),
     [
         ("host", True),

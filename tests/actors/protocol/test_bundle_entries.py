@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.bundle_entries import KINDS, common, covers, listed, place_of
+from tests.tables import table
 
 NAMES = st.text("ab", min_size=1, max_size=3)
 NAME_ENTRIES = st.one_of(NAMES, st.text("ab", max_size=2).map(lambda stem: f"{stem}*"))
@@ -54,7 +55,7 @@ NO_HOSTS = (
 )
 
 
-@pytest.mark.parametrize("text", NO_HOSTS.split("|"))
+@table("text", NO_HOSTS.split("|"))
 def test_a_text_that_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a host"):
         listed("hosts", [text])
@@ -94,7 +95,7 @@ def test_an_entry_may_have_so_many_characters_and_no_more(entry: str, longest: s
         listed(entry, [f"x{longest}"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("entry", "narrow", "wide", "is_within"),
     [
         ("tools", "web*", "web*", True),

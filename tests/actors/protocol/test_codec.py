@@ -14,6 +14,7 @@ from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need, Usage
 from tests.strategies import MESSAGES, any_message, messages
+from tests.tables import table
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
@@ -89,7 +90,7 @@ def test_foreign_json_keeps_its_key_order_and_spelling() -> None:
     assert bytes(again.value) == foreign
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         b"",

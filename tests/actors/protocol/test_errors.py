@@ -2,9 +2,8 @@
 
 import inspect
 
-import pytest
-
 from callboard.actors.protocol import errors
+from tests.tables import table
 
 CLASSES = {
     name: cls
@@ -73,7 +72,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in FIELDS}))
+@table("name", sorted({name for name, _ in FIELDS}))
 def test_an_error_keeps_every_fact_that_it_was_made_of_and_says_its_message(name: str) -> None:
     given = {field: 5 if field in ("index", "others", "seq") else f"the {field}" for _, field in FIELDS}
     mine = {field: value for field, value in given.items() if (name, field) in FIELDS}

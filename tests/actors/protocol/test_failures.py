@@ -5,9 +5,10 @@ from typing import get_args
 import pytest
 
 from callboard.actors.protocol.failures import PASSING, FailureKind, is_refused_request, kind_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "kind"),
     [
         ("rate_limit_error", "rate_limit"),
@@ -31,7 +32,7 @@ def test_the_codes_of_services_fall_under_the_kinds(code: str, kind: str) -> Non
     assert kind_of(code) == kind
 
 
-@pytest.mark.parametrize(
+@table(
     "code",
     [
         "invalid_request_error",

@@ -21,13 +21,14 @@ from callboard.actors.protocol.messages import DelegationEnded
 from callboard.actors.protocol.prompts import delegation_result
 from callboard.actors.protocol.value_types import CallMetadata, SchemaProblem
 from tests.effort import effort
+from tests.tables import table
 
 ABOUT = CallMetadata("finder", "host", "unavailable")
 FAILURES = [kind for kind in get_args(OutcomeKind) if STATUS[kind] != "ok"]
 WRONG = (SchemaProblem("/query", "must be string"),)
 
 
-@pytest.mark.parametrize("kind", FAILURES)
+@table("kind", FAILURES)
 def test_each_failure_is_one_object_with_its_true_kind(kind: OutcomeKind) -> None:
     end = DelegationEnded(1, 0, kind, text="half of it", metadata=ABOUT)
     text, is_error = delegation_result(end)

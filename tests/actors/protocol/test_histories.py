@@ -1,7 +1,6 @@
 """Histories: whole conversations are told from broken ones, and makers stay with their messages."""
 
 import msgspec
-import pytest
 from hypothesis import given
 
 from callboard.actors.protocol.codec import decode, encode
@@ -22,6 +21,7 @@ from tests.several_models import (
     text,
     use,
 )
+from tests.tables import table
 
 ASKED = hears(text("Go."))
 
@@ -35,7 +35,7 @@ def test_every_conversation_of_an_agent_is_whole(said: list[Said]) -> None:
     assert why(*said) == ""
 
 
-@pytest.mark.parametrize(
+@table(
     "said",
     [
         [says(CHAT, text("Hi."))],

@@ -10,6 +10,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json, Message, Part, RichMessage, Value, check_immutable
 from callboard.actors.protocol.profiles import Profile
 from tests.strategies import MESSAGES
+from tests.tables import table
 
 
 class Solid(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ def class_with(hint: Any, base: type[msgspec.Struct] = Message) -> type[msgspec.
     return msgspec.defstruct("Made", [("field", hint)], bases=(base,), module=__name__)
 
 
-@pytest.mark.parametrize(
+@table(
     "hint",
     [
         int,
@@ -53,7 +54,7 @@ def test_scalars_tuples_frozen_structs_and_json_are_let_in(hint: Any) -> None:
     assert class_with(hint).__struct_config__.frozen
 
 
-@pytest.mark.parametrize(
+@table(
     ("hint", "why"),
     [
         (list[int], "list can change"),
@@ -74,7 +75,7 @@ def test_scalars_tuples_frozen_structs_and_json_are_let_in(hint: Any) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("base", [Message, Value])
+@table("base", [Message, Value])
 def test_a_class_with_a_mutable_part_at_any_depth_is_refused(
     base: type[msgspec.Struct], hint: Any, why: str
 ) -> None:
@@ -88,7 +89,7 @@ def test_a_class_that_gives_up_being_frozen_gets_no_instance() -> None:
         thawed(1)
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@table("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_every_message_class_is_frozen_all_the_way_down(kind: type[msgspec.Struct]) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.forbid_unknown_fields

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.intmap import IntMap
+from tests.tables import table
 
 KEYS = st.one_of(st.integers(0, 40), st.integers(0, 2_000), st.sampled_from([31, 32, 1023, 1024, 2**40]))
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop"]), KEYS, st.integers(0, 9)), max_size=60)
@@ -148,7 +149,7 @@ def test_keys_beyond_the_largest_are_absent_and_do_not_wrap() -> None:
     assert [made.get(1 + 32**depth) for depth in range(1, 9)] == [None] * 8
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 31, 32, 33, 34, 1_025])
+@table("size", [1, 2, 3, 31, 32, 33, 34, 1_025])
 def test_a_map_without_its_last_key_is_the_one_before_it(size: int) -> None:
     made, before = filled(*range(size)).drop(size - 1), filled(*range(size - 1))
     assert (made.root, made.shift, made.size) == (before.root, before.shift, before.size)

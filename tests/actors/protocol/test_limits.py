@@ -17,13 +17,14 @@ from callboard.actors.protocol.limits import (
     narrow,
 )
 from tests.strategies import messages
+from tests.tables import table
 
 FIELDS = Limits.__struct_fields__
 MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost_usd", "cancel_grace_s")
 
 
-@pytest.mark.parametrize("name", FIELDS)
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "3", 2**53, -0.5])
+@table("name", FIELDS)
+@table("value", [-1, float("nan"), float("inf"), True, "3", 2**53, -0.5])
 def test_an_invalid_bound_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a"):
         Limits(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
@@ -42,7 +43,7 @@ def test_an_unknown_limit_like_no_other_is_refused_with_all_names() -> None:
         Limits(zebra=1)  # type: ignore[call-arg]  # an unknown name on purpose
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@table("name", FIELDS)
 def test_zero_is_allowed_only_where_it_leaves_work_possible(name: str) -> None:
     if name in MAY_BE_ZERO:
         assert getattr(Limits(**{name: 0}), name) == 0
@@ -51,7 +52,7 @@ def test_zero_is_allowed_only_where_it_leaves_work_possible(name: str) -> None:
             Limits(**{name: 0})
 
 
-@pytest.mark.parametrize("name", sorted(WHOLE))
+@table("name", sorted(WHOLE))
 def test_counts_are_whole_numbers(name: str) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a whole number"):
         Limits(**{name: 2.5})  # type: ignore[arg-type]  # a wrong value on purpose

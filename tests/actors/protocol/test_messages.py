@@ -4,11 +4,11 @@ import inspect
 from typing import get_args
 
 import msgspec
-import pytest
 
 from callboard.actors.protocol import messages, port_messages
 from callboard.actors.protocol.immutable import Message, RichMessage
 from tests.strategies import MESSAGES
+from tests.tables import table
 
 GROUPS = {
     name: set(get_args(getattr(messages, name)))
@@ -36,7 +36,7 @@ def test_the_supervisor_hears_the_client_and_the_agents() -> None:
     assert GROUPS["ClientInput"] | GROUPS["FromAgent"] < GROUPS["SupervisorInput"]
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@table("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_every_message_has_a_sentence_that_explains_it(kind: type[msgspec.Struct]) -> None:
     first = (kind.__doc__ or "").splitlines()[0]
     assert first[-1] in ".?", kind.__name__

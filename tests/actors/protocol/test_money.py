@@ -1,11 +1,10 @@
 """Money in texts: dollars, exact to the millionth."""
 
-import pytest
-
 from callboard.actors.protocol.money import in_dollars
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("micro_usd", "text"),
     [
         (0, "$0"),

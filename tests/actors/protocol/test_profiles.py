@@ -11,12 +11,13 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.origin import Origin, named
 from callboard.actors.protocol.profiles import FREE, ModelSpec, Prices, PriceTier, Profile, read_profile
+from tests.tables import table
 
 NAMES = ("input_usd", "output_usd", "cache_read_usd", "cache_write_usd")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("wrong", [-0.01, 1_000_000, float("nan"), float("inf"), True, "3", None])
+@table("name", NAMES)
+@table("wrong", [-0.01, 1_000_000, float("nan"), float("inf"), True, "3", None])
 def test_a_price_that_is_no_amount_of_dollars_is_refused_by_its_name(name: str, wrong: Any) -> None:
     given = dict.fromkeys(NAMES, 1) | {name: wrong}
     with pytest.raises(ValueError, match=rf"^Prices\.{name} is US dollars per million tokens, not "):

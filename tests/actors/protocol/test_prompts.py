@@ -17,6 +17,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
 from callboard.actors.protocol.value_types import CallMetadata, Reason, SchemaProblem
+from tests.tables import table
 
 
 def value(raw: Json) -> dict[str, object]:
@@ -52,7 +53,7 @@ def test_the_delegation_tool_takes_what_its_agent_may_say_besides(
     assert (prompts.BACKGROUND_NOTE in str(tool["description"])) is ("background" in options)
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "is_object"),
     [
         (b'{"type":"object"}', True),
@@ -119,7 +120,7 @@ def test_an_answer_reaches_the_parent_as_text() -> None:
     assert prompts.delegation_result(DelegationEnded(1, 0, "answered", text="Paris")) == ("Paris", False)
 
 
-@pytest.mark.parametrize("kind", [kind for kind, status in STATUS.items() if status != "ok"])
+@table("kind", [kind for kind, status in STATUS.items() if status != "ok"])
 def test_every_other_end_reaches_the_parent_as_an_error_that_says_why(kind: OutcomeKind) -> None:
     said, is_error = prompts.delegation_result(DelegationEnded(1, 0, kind, text="half of it"))
     assert is_error

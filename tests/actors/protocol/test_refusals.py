@@ -1,13 +1,13 @@
 """The words of refusals: each names the denied use, the bundle that denies it, and the label before it."""
 
 import msgspec
-import pytest
 
 from callboard.actors.protocol.bundles import Allowed
 from callboard.actors.protocol.refusals import denied, not_called
+from tests.tables import table
 
 
-@pytest.mark.parametrize("entry", [field.name for field in msgspec.structs.fields(Allowed)])
+@table("entry", [field.name for field in msgspec.structs.fields(Allowed)])
 def test_each_entry_of_a_bundle_has_a_word(entry: str) -> None:
     said = denied(entry, "x", "the session")
     assert said.endswith(" 'x' is denied by the session")

@@ -18,6 +18,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.scenario import Scenario, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.tables import table
 
 
 def requests(*says: Reply, schema: object = None) -> list[ModelRequest]:
@@ -130,7 +131,7 @@ def test_one_message_is_found_by_its_place() -> None:
         request.message(3)
 
 
-@pytest.mark.parametrize(
+@table(
     ("origins", "shown"),
     [
         ([], None),
@@ -142,7 +143,7 @@ def test_one_message_is_found_by_its_place() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("level", [0, 1])
+@table("level", [0, 1])
 def test_the_body_names_other_makers_and_repairs_and_no_usual_ones(
     origins: list[tuple[int, Origin]], shown: object, level: int
 ) -> None:

@@ -1,7 +1,6 @@
 """Keys of the shared state: which first values and updates fit which reducer."""
 
 import msgspec
-import pytest
 from hypothesis import given
 
 from callboard.actors.protocol.immutable import Json
@@ -15,13 +14,14 @@ from callboard.actors.protocol.shared_state import (
     why_unusable,
 )
 from tests.strategies import json_values
+from tests.tables import table
 
 
 def raw(value: object) -> Json:
     return Json(msgspec.json.encode(value))
 
 
-@pytest.mark.parametrize(
+@table(
     ("reducer", "first", "update", "words"),
     [
         ("replace", "a", "b", ""),

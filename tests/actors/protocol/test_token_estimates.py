@@ -6,13 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol import token_estimates
 from callboard.actors.protocol.token_estimates import READ_CHARS_MAX, estimated_tokens
 from callboard.runtime.outputs.encodings import encoded
+from tests.tables import table
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "data" / "tokens.json").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_estimates_are_near_the_counts_of_a_tokenizer() -> None:
     assert off[len(off) * 9 // 10] < 0.15
 
 
-@pytest.mark.parametrize("piece", ["x", "7", ",", " \n", "你", "Ab", ", x", "_"])
+@table("piece", ["x", "7", ",", " \n", "你", "Ab", ", x", "_"])
 def test_an_estimate_grows_with_a_text_and_is_never_zero(piece: str) -> None:
     found = [estimated_tokens(piece * times) for times in range(50)]
     assert found[0] == 0
@@ -39,7 +39,7 @@ def test_an_estimate_grows_with_a_text_and_is_never_zero(piece: str) -> None:
     assert all(one <= other for one, other in pairwise(found))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "hundredths"),
     [
         ("word", 100), ("abcdefgh", 120), (" abcdefgh", 130), ("-word", 150), ("aWord", 200), ("123", 110),

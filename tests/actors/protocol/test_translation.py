@@ -50,6 +50,7 @@ from tests.several_models import (
     text,
     use,
 )
+from tests.tables import table
 
 LEGAL = re.compile("[a-zA-Z0-9_-]{1,64}")  # to every service, as the id of a call or the name of a tool
 ASKED = hears(text("Go."))
@@ -92,7 +93,7 @@ def test_a_blank_text_is_left_out_and_with_it_a_message_of_nothing_else() -> Non
     ] * 2
 
 
-@pytest.mark.parametrize(
+@table(
     "kind",
     [
         "thinking",

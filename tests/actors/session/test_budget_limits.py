@@ -7,6 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.session.budget_limits import Budget, checked_patterns, pattern_of, scopes_of
+from tests.tables import table
 
 SOME = Budget(tokens=5)
 
@@ -18,9 +19,7 @@ def test_a_tag_a_prefix_and_a_star_are_patterns(pattern: str) -> None:
     assert checked_patterns({pattern: SOME}) == {pattern: SOME}
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", ":*", "tenant*", "*:x", "a*b", "a:*:*", "**", "tenant:*x", "a\nb", 5, None]
-)
+@table("pattern", ["", ":*", "tenant*", "*:x", "a*b", "a:*:*", "**", "tenant:*x", "a\nb", 5, None])
 def test_anything_else_is_refused_and_named(pattern: object) -> None:
     with pytest.raises(MisuseError, match="budgets has"):
         checked_patterns({pattern: SOME})  # type: ignore[dict-item]  # wrong on purpose
@@ -32,7 +31,7 @@ def test_budgets_that_are_not_budgets_by_pattern_are_refused(budgets: Mapping[st
         checked_patterns(budgets)
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "words"),
     [
         ({}, "give an amount"),
@@ -74,7 +73,7 @@ def test_amounts_are_whole_numbers_of_tokens_and_micro_dollars() -> None:
     assert SOME.limit("micro_usd") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("patterns", "tags", "scopes"),
     [
         ([], ["a"], ()),

@@ -2,11 +2,11 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.session.budget_periods import Per, end_of, is_period_of, period_at
+from tests.tables import table
 
 TIMES = st.datetimes(datetime(1960, 1, 1), datetime(2400, 1, 1), timezones=st.just(UTC))
 
@@ -32,7 +32,7 @@ def test_a_period_ends_where_the_next_begins(moment: datetime) -> None:
     assert end_of(None, ms(moment)) is None
 
 
-@pytest.mark.parametrize("year", [1969, 1970, 1999, 2000, 2001, 2003, 2004, 2100, 2399, 2400])
+@table("year", [1969, 1970, 1999, 2000, 2001, 2003, 2004, 2100, 2399, 2400])
 def test_every_day_of_a_year_has_its_name(year: int) -> None:
     first, last = date(year, 1, 1), date(year, 12, 31)
     for day in range(first.toordinal(), last.toordinal() + 1):

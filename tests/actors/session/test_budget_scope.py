@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.session.budget_keys import CallKey
 from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.budget_scope import NAMED_MAX, BudgetState, ScopeBooks
+from tests.tables import table
 
 
 def key(session: str, turn: int = 1) -> CallKey:
@@ -23,7 +22,7 @@ def books(**limits: Any) -> ScopeBooks:
     return made
 
 
-@pytest.mark.parametrize(
+@table(
     ("limits", "need", "fits", "refused"),
     [
         ({"tokens": 100}, Need(40), True, ()),

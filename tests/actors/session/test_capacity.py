@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.session.capacity import Capacity, CapacityPolicy, Demand, limited_among
+from tests.tables import table
 
 MINUTE = 60_000
 
@@ -196,8 +197,8 @@ def test_what_waits_says_for_what() -> None:
     assert (tokens.in_flight, tokens.tokens_left, tokens.waiting) == (1, 2, 1)
 
 
-@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "8"])
-@pytest.mark.parametrize("name", ["calls", "tokens_per_minute"])
+@table("limit", [0, -1, True, 1.5, "8"])
+@table("name", ["calls", "tokens_per_minute"])
 def test_a_limit_is_a_number_above_0(name: str, limit: object) -> None:
     with pytest.raises(MisuseError, match=f"{name}="):
         Capacity(**{name: limit})  # type: ignore[arg-type]  # a wrong value on purpose

@@ -1,6 +1,5 @@
 """Services with wrong counts: no budget is exceeded by more than one call."""
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import AskEnded
@@ -15,6 +14,7 @@ from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.scripts import DONE, LOOK, script
+from tests.tables import table
 
 POLICY = script(
     host=[calls(LOOK), calls(task("kid"), task("kid")), DONE], kid=[calls(LOOK), calls(LOOK), DONE]
@@ -58,8 +58,8 @@ def scenario(kind: str, tokens: int) -> Scenario:
     return Scenario(people, policy, [ask()], limits, faults=chosen)
 
 
-@pytest.mark.parametrize("kind", ["nothing", "zero", "one", "half", "true", "double", "uncached"])
-@pytest.mark.parametrize("tokens", [2_000, 4_000, 9_000, 30_000])
+@table("kind", ["nothing", "zero", "one", "half", "true", "double", "uncached"])
+@table("tokens", [2_000, 4_000, 9_000, 30_000])
 def test_no_budget_is_exceeded_by_more_than_one_call(kind: str, tokens: int) -> None:
     for seed in range(4):
         world = SessionWorld(scenario(kind, tokens)).run(in_random_order(seed))

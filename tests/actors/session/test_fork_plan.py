@@ -39,6 +39,7 @@ from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.tables import table
 
 NEW = text_json("new")
 
@@ -104,7 +105,7 @@ def test_inputs_up_to_the_last_one_wanted_are_posted_again_also_by_a_later_proce
     assert planned_again(EVENTS, forked).inputs == first.recorded.inputs
 
 
-@pytest.mark.parametrize(
+@table(
     ("place", "error", "said"),
     [
         (("host", 9, 0), UnknownName, "session s has no answer of host:9:0; there are: host:1, host:1:0"),

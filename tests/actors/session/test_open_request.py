@@ -1,12 +1,11 @@
 """Requests without an answer: which of those that may go on have perhaps had an effect."""
 
-import pytest
-
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ToolReturned, ToolStatus
 from callboard.actors.session.open_request import OpenRequest, may_have_acted
+from tests.tables import table
 
 
 def opened(body: AnyMessage) -> OpenRequest:
@@ -17,7 +16,7 @@ READS, WRITES = (opened(CallTool(1, 0, "t", effect, NULL)) for effect in ("read"
 OTHER = opened(CallModel("host", 1))
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "request_", "may"),
     [
         ("interrupted", None, True),

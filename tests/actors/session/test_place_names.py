@@ -1,6 +1,5 @@
 """The names of places: printed and read back."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from callboard.actors.session.place_names import (
     seq_of,
 )
 from callboard.actors.session.recorded_answers import OF_MODEL
+from tests.tables import table
 
 CALL = CallTool(2, 1, "look", "read", Json(b"{}"))
 RESULT = ToolReturned(2, 1, "ok", Json(b'"3"'))
@@ -37,9 +37,7 @@ def test_a_name_that_is_printed_is_read_back(agent: str, turn: int, call: int) -
     assert call_named(named((agent, turn, call))) == (agent, turn, call)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "host", "host:", ":1", "x:1", "host:1:2:3", "host:x", "host:-1", "host:²", "7"]
-)
+@table("text", ["", "host", "host:", ":1", "x:1", "host:1:2:3", "host:x", "host:-1", "host:²", "7"])
 def test_another_text_names_no_call(text: str) -> None:
     assert call_named(text) is None
 

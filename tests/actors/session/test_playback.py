@@ -42,6 +42,7 @@ from callboard.actors.session.playback import (
 )
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recorded_answers import RecordedAnswers
+from tests.tables import table
 
 Posts = tuple[str, str, int, AnyMessage]
 OPENED: Posts = ("client", "supervisor", 0, SessionOpened(2, "host", (), ModelSpec("m")))
@@ -350,7 +351,7 @@ def test_a_later_process_knows_the_inputs_and_answers_that_were_given() -> None:
     assert fork.playback.inputs == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("effects", "effect", "answers", "has_run"),
     [
         ("recorded", "write", [returned(2, 1)], True),

@@ -43,6 +43,7 @@ from callboard.actors.session.port_actions import Abort, Action, Arm, Disarm, Gi
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import NEVER_STARTED, PORT_REQUESTS, interrupted, owner_of
 from callboard.actors.session.shared_state import folded
+from tests.tables import table
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 
@@ -179,8 +180,8 @@ def test_an_effect_that_was_open_at_the_first_call_of_such_a_tool_counts() -> No
     assert cached(gate, 4) == 0, "the first look may have been before its effect"
 
 
-@pytest.mark.parametrize("is_fork", [True, False])
-@pytest.mark.parametrize(
+@table("is_fork", [True, False])
+@table(
     ("effect", "answer", "is_marked"),
     [
         ("read", ToolReturned(1, 0), True),
@@ -541,8 +542,8 @@ def test_the_gate_has_the_state_and_the_files_as_of_the_log_and_a_call_those_of_
         assert gate.files.labels_of(path, digest) == labels.labels_of(path, digest)
 
 
-@pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
-@pytest.mark.parametrize("status", ["ok", "error", "interrupted", "input_required", "cancelled"])
+@table("effect", ["read", "idempotent", "write"])
+@table("status", ["ok", "error", "interrupted", "input_required", "cancelled"])
 def test_only_a_call_that_may_have_acted_and_goes_on_is_never_said_not_to_have_started(
     effect: Effect, status: ToolStatus
 ) -> None:

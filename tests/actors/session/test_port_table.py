@@ -30,6 +30,7 @@ from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import INTERRUPTED, NEVER_STARTED, PORT_REQUESTS
 from tests.mutants.mutant import ROOT
+from tests.tables import table
 
 TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
 ORDERS = {"CancelCall", "SettleBudget"}
@@ -78,8 +79,8 @@ NO_PLACE = CapacityGiven("host.2", 3, 5, "cancelled")
 NO_BUDGET = BudgetGiven("host.2", 3, 5, "cancelled")
 
 
-@pytest.mark.parametrize("has_started", [False, True])
-@pytest.mark.parametrize(
+@table("has_started", [False, True])
+@table(
     ("body", "repeated", "recipient", "answers"),
     [
         (

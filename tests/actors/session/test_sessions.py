@@ -30,6 +30,7 @@ from tests.actors.harness import SessionHarness
 from tests.effort import effort
 from tests.mutants.scenarios_state import changing_tools, contexts, other_tools, shared_states
 from tests.session_plans import Plan, play
+from tests.tables import table
 from tools.supervisor_phases import (
     AGENT_MOVES,
     DELEGATION_MOVES,
@@ -219,7 +220,7 @@ def told(world: SessionWorld) -> dict[object, object]:
     return asked | {"outcomes": outcomes}
 
 
-@pytest.mark.parametrize("seed", range(CALM))
+@table("seed", range(CALM))
 def test_where_there_is_nothing_to_fight_over_every_schedule_tells_the_same(seed: int) -> None:
     plan = Plan(seed, is_calm=True)
     first = play(plan, 0)

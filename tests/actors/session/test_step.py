@@ -31,6 +31,7 @@ from tests.actors.harness import AgentHarness, SessionHarness
 from tests.effort import effort
 from tests.session_plans import Plan, play
 from tests.strategies import MESSAGES, any_message, messages
+from tests.tables import table
 
 
 def event(body: AnyMessage, recipient: str, sender: str = "client", seq: int = 7) -> Event:
@@ -42,7 +43,7 @@ def test_the_supervisor_and_agents_start_from_nothing() -> None:
     assert initial("host.3") == AgentState("host.3")
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@table("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_a_message_that_is_not_for_an_actor_changes_nothing(kind: type[msgspec.Struct]) -> None:
     @settings(max_examples=3, deadline=None, derandomize=True)
     @given(st.data())
@@ -71,7 +72,7 @@ def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -
     assert (type(agent), type(head)) == (AgentState, SupervisorState)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@table("seed", range(40))
 def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> None:
     """Shuffle events, leave some out, repeat some, and send some to the wrong actor."""
     dice = Random(seed)

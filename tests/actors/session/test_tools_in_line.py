@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import msgspec
-import pytest
 
 from callboard.actors.protocol.client_messages import AskEnded, Resumed
 from callboard.actors.protocol.events import Event
@@ -17,6 +16,7 @@ from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
+from tests.tables import table
 
 NAMES = ("look", "save", "pay", "put", "look", "pay", "save", "look", "look")
 
@@ -42,7 +42,7 @@ def most_out(log: Iterable[Event]) -> int:
     return most
 
 
-@pytest.mark.parametrize("seed", range(30))
+@table("seed", range(30))
 def test_in_any_order_of_answers_two_tools_run_at_a_time_and_all_results_are_read(seed: int) -> None:
     world = SessionWorld(TIGHT).run(in_random_order(seed))
     assert breaches_of(world) == []
@@ -71,7 +71,7 @@ def test_an_answer_that_survived_without_the_call_behind_it_starts_that_call() -
     assert call.call == min(set(range(8)) - {0, 1} - asked_about)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_a_cancelled_session_calls_no_tool_in_line_and_its_next_ask_goes_on(seed: int) -> None:
     scenario = Scenario(TIGHT.profiles, many_calls, [ask(), ask("again", request_id="r2")], TIGHT.limits)
     world = SessionWorld(scenario)

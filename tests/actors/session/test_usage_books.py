@@ -28,6 +28,7 @@ from callboard.replay.testing.sessions.scripted_replies import Reply, calls, tas
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.runtime.log.spending import summed
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
+from tests.tables import table
 
 PEOPLE = [profile("host", ["kid"]), profile("kid", [], ["look"])]
 POLICY = script(
@@ -46,7 +47,7 @@ def test_each_call_is_charged_to_its_profile_model_and_day() -> None:
     assert sum(one.usage.calls for one in charges) == world.ended.usage.calls
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_the_sum_of_the_charges_is_what_the_session_has_spent(seed: int) -> None:
     chosen = faults("cancel", "crash", "detach", "timeout", "unmetered", "overloaded", most=3, seed=seed)
     limits = Limits(max_parallel_calls=2, deadline_s=100)

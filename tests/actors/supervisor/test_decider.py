@@ -51,6 +51,7 @@ from tests.actors.harness import SessionHarness, raw, said
 from tests.mutants.scenarios_background import BACKGROUND
 from tests.mutants.scenarios_later import LATER
 from tests.mutants.scenarios_rights import RIGHTS
+from tests.tables import table
 
 SESSIONS = {
     "background": BACKGROUND["two_tasks"],
@@ -59,8 +60,8 @@ SESSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-@pytest.mark.parametrize("size", [2, 7, 1_000])
+@table("name", SESSIONS)
+@table("size", [2, 7, 1_000])
 def test_decisions_made_together_are_those_made_one_by_one(name: str, size: int) -> None:
     scenario = SESSIONS[name]
     assert isinstance(scenario, Scenario)

@@ -28,6 +28,7 @@ from callboard.replay.verify import Verifier
 from tests.actors.harness import SessionHarness
 from tests.mutants.scenarios_programs import Running, cast, everything
 from tests.mutants.scripts import DONE
+from tests.tables import table
 
 BIG, SMALL = ModelSpec("big", 8_000), ModelSpec("small", 10)
 
@@ -232,7 +233,7 @@ def least(work: UnitOfWork, address: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("people", "changes", "model"),
     [
         ([helper("host")], {}, "m80"),
@@ -307,9 +308,9 @@ def test_the_service_adds_its_overhead_to_the_least_request() -> None:
         assert books_of(work, "host").refusal == refusal
 
 
-@pytest.mark.parametrize("rules", [1, 2])
-@pytest.mark.parametrize("who", [helper("host"), helper("host", "m80")])
-@pytest.mark.parametrize("stated", [(None, None), (5, None), (None, 5)])
+@table("rules", [1, 2])
+@table("who", [helper("host"), helper("host", "m80")])
+@table("stated", [(None, None), (5, None), (None, 5)])
 def test_iterations_bound_the_questions_of_a_program_that_states_them(
     rules: int, who: Profile, stated: tuple[int | None, int | None]
 ) -> None:

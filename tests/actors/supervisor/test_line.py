@@ -2,7 +2,6 @@
 
 from random import Random
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
@@ -22,6 +21,7 @@ from callboard.actors.supervisor.line import is_waited_for
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, program_profile
 from tests.actors.harness import SessionHarness
+from tests.tables import table
 
 PROMPT = text_json("go")
 
@@ -214,7 +214,7 @@ def _is_held_up_above(head: SessionHarness, scope: Record) -> bool:
     return any(record.address.startswith(scope.address + ".") for record in earlier)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@table("seed", range(60))
 def test_in_any_order_every_request_is_served_or_refused_and_the_queue_stays_sound(seed: int) -> None:
     dice = Random(seed)
     slots, size = dice.choice([1, 2, 4]), 4

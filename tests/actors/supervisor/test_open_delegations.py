@@ -30,6 +30,7 @@ from tests.mutants.scenarios_background import (
 )
 from tests.mutants.scenarios_programs import PROGRAMS
 from tests.mutants.scripts import LOOK
+from tests.tables import table
 
 
 def records(world: SessionWorld) -> Iterator[Record]:
@@ -73,7 +74,7 @@ CANCELLING = {
 }
 
 
-@pytest.mark.parametrize("name", CANCELLING)
+@table("name", CANCELLING)
 def test_so_do_those_of_programs_and_of_tasks_that_are_cancelled(name: str) -> None:
     cancels = 0
     for seed in range(5):

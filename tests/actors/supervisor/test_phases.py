@@ -7,8 +7,6 @@ but settlements, the end of a refused delegation, and the late judgement of a re
 from collections.abc import Callable
 from typing import NamedTuple, get_args
 
-import pytest
-
 from callboard.actors.protocol.client_messages import (
     Ask,
     Cancel,
@@ -46,6 +44,7 @@ from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from tests.actors.harness import NEED, SCHEMA, SessionHarness, said
+from tests.tables import table
 from tools.supervisor_phases import AgentStatus, SessionStatus
 
 PROMPT = text_json("go")
@@ -185,8 +184,8 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
 """A message without a row changes nothing. Its answer is as in REFUSED, except after a session's end."""
 
 
-@pytest.mark.parametrize("kind", SAMPLES, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("status", get_args(SessionStatus))
+@table("kind", SAMPLES, ids=lambda kind: kind.__name__)
+@table("status", get_args(SessionStatus))
 def test_a_message_from_outside_or_from_an_unknown_agent(status: SessionStatus, kind: type) -> None:
     head = SESSIONS[status]()
     assert head.session == status
@@ -364,8 +363,8 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FROM_AGENTS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("status", get_args(AgentStatus))
+@table("kind", FROM_AGENTS, ids=lambda kind: kind.__name__)
+@table("status", get_args(AgentStatus))
 def test_a_message_from_an_agent(status: AgentStatus, kind: type) -> None:
     head = AGENTS[status]()
     assert head.status("host.1") == status

@@ -41,6 +41,7 @@ from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SessionHarness, raw, said
+from tests.tables import table
 
 PROMPT = text_json("help")
 
@@ -358,7 +359,7 @@ NONE = Budget(), ZERO, NO_RESERVE
 KEPT = Reserve(turn=Need(300, 4_000))
 
 
-@pytest.mark.parametrize(
+@table(
     ("above", "own", "left"),
     [
         (NONE, NONE, None),

@@ -24,6 +24,7 @@ from callboard.actors.supervisor.resolving import (
     why_denied,
 )
 from callboard.actors.supervisor.state import Budget, Delegation, Record, SupervisorState
+from tests.tables import table
 
 FIELDS = Json(b'{"type":"object"}')
 INPUT = Json(b"{}")
@@ -72,7 +73,7 @@ def test_a_question_brings_its_own_profile_which_no_agent_has_to_name() -> None:
     assert refusal(wish("ask_model", implicit=Json(b'{"no":1}'))) == unreadable
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "kind", "detail"),
     [
         (wish(), "denied", "a delegation names at least one agent"),

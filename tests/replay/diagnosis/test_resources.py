@@ -6,6 +6,7 @@ from callboard.actors.protocol.effects import Effect
 from callboard.replay.diagnosis import resources
 from callboard.replay.diagnosis.finding import Returned, ToolCall
 from callboard.replay.diagnosis.resources import CopiedIds
+from tests.tables import table
 
 
 def _returned(check: CopiedIds, seq: int, arguments: bytes, output: bytes, effect: Effect = "read") -> None:
@@ -21,7 +22,7 @@ def _slips(*given: bytes, asked: str = "ord-48213") -> list[str]:
     return [finding.command for finding in check.findings()]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         b"ord-48231",

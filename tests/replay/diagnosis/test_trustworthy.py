@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.recording import Recording
@@ -15,6 +13,7 @@ from tests.replay.diagnosis.healthy import healthy
 from tests.replay.diagnosis.planted import PLANTED, Planted
 from tests.replay.diagnosis.trajectories import played, sessions_of
 from tests.replay.diagnosis.user_stories import STORIES, Story
+from tests.tables import table
 
 RUNS = Path(__file__).parents[2] / "data" / "runs"
 GUESSES_MAX = 1 / 20
@@ -57,14 +56,14 @@ def test_guesses_about_healthy_sessions_are_rare() -> None:
     assert len(found) <= GUESSES_MAX * count
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda one: one.name)
+@table("story", STORIES, ids=lambda one: one.name)
 def test_the_cause_of_a_users_story_is_named_once_with_its_agent(story: Story) -> None:
     (finding,) = story.make().diagnose()
     assert (finding.kind, finding.agent) == (story.kind, story.agent)
     assert story.words in finding.says
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: one.name)
+@table("planted", PLANTED, ids=lambda one: one.name)
 def test_a_planted_cause_is_named_once_with_its_agent(planted: Planted) -> None:
     (finding,) = planted.make().diagnose()
     assert (finding.kind, finding.agent) == (planted.kind, planted.agent)

@@ -15,6 +15,7 @@ from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.sampling import Turns
 from callboard.replay.testing.world import Monitor, Move, Violation
 from tests.replay.testing.programs import collector
+from tests.tables import table
 
 
 def first(offered: list[Move]) -> Move:
@@ -113,8 +114,8 @@ def fails(world: ProgramWorld) -> bool:
     raise KeyError("bookings")
 
 
-@pytest.mark.parametrize("kind", [always, at_rest, eventually, sometimes])
-@pytest.mark.parametrize(
+@table("kind", [always, at_rest, eventually, sometimes])
+@table(
     ("holds", "said"),
     [
         (fails, "raised KeyError: 'bookings' \\(test_monitors.py:[0-9]+ in fails\\)"),

@@ -7,12 +7,13 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.cluster.ray_shard import ShardSpec, named
 from tests.crash.cluster_agents import host
+from tests.tables import table
 
 URL = "postgresql://app:secret@db/agents"
 GIVEN: dict[str, Any] = {"log": URL, "agents": ("tests.crash.cluster_agents:host",)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("changed", "words"),
     [
         ({"log": "callboard.db"}, "give postgresql://"),

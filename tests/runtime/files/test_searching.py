@@ -8,9 +8,10 @@ from callboard.actors.protocol.errors import FileError, ToolError
 from callboard.runtime.files import searching
 from callboard.runtime.files.files import Files
 from callboard.runtime.files.searching import Glob, LinePattern
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("pattern", "path", "wanted"),
     [
         ("*.py", "a/b.py", True),

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import FileError
 from callboard.runtime.files.text import decoded
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "text"),
     [
         (b"a\n\xc3\xa9", "a\né"),

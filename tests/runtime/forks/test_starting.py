@@ -13,6 +13,7 @@ from callboard.runtime.forks.playback import LivePlayback, ReusingPort
 from callboard.runtime.forks.starting import Forking, checked_effects, hold_open, play_back, result_json
 from callboard.runtime.sessions.board import Board
 from tests.actors.session.hand_written import Log
+from tests.tables import table
 
 
 @pytest.mark.parametrize("effects", ["recorded", "ask", "live"])
@@ -25,7 +26,7 @@ def test_another_way_names_the_three() -> None:
         checked_effects("run")
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "written"),
     [
         ("cold", '"cold"'),

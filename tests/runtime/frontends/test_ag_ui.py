@@ -31,6 +31,7 @@ from tests.runtime.frontends.kit import (
     with_session,
 )
 from tests.runtime.sessions.streaming_kit import Typed
+from tests.tables import table
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
 
@@ -323,7 +324,7 @@ def media(kind: str, value: str, source: str = "data") -> bytes:
     return agui_body([{"type": kind, "source": {"type": source, "value": value, "mimeType": f"{kind}/png"}}])
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "told"),
     [
         (b"{", "RunAgentInput"),

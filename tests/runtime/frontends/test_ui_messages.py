@@ -29,6 +29,7 @@ from tests.runtime.frontends.kit import (
     with_session,
 )
 from tests.runtime.sessions.streaming_kit import Typed
+from tests.tables import table
 
 FRONT_END = UIMessages()
 
@@ -224,7 +225,7 @@ def asks(approval: str) -> dict[str, Any]:
     return {"type": "dynamic-tool", "state": "approval-requested", "approval": {"id": approval}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "told"),
     [
         (b"nonsense", "chat transport"),

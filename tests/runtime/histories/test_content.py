@@ -8,6 +8,7 @@ import pytest
 from callboard.errors import InvalidHistory
 from callboard.runtime.histories import content as module
 from callboard.runtime.histories.content import Repair, Repairs, blocks_in, left_out, text_of, without_marks
+from tests.tables import table
 
 PNG = "data:image/png;base64,QQ=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -15,7 +16,7 @@ LINK = {"type": "image", "source": {"type": "url", "url": "https://example.com/a
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "blocks"),
     [
         (None, []),

@@ -24,6 +24,7 @@ from callboard.runtime.histories import history as module
 from callboard.runtime.histories.history import BEGINNING, NO_RESULT
 from tests.effort import effort
 from tests.runtime.histories.conversations import SHAPES, Turn, conversations, spelled
+from tests.tables import table
 
 REAL = Path(__file__).parents[2] / "data" / "runs"
 
@@ -129,7 +130,7 @@ def words(text: str) -> dict[str, Any]:
 HI = {"role": "user", "content": "Hi."}
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_", "repair"),
     [
         (

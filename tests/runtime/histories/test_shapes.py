@@ -6,6 +6,7 @@ import pytest
 
 from callboard.runtime.histories.content import Repairs, text_of
 from callboard.runtime.histories.shapes import Call, Reader, Result, Shape, Words, shape_of
+from tests.tables import table
 
 
 def read(item: object) -> tuple[list[object], list[str]]:
@@ -13,7 +14,7 @@ def read(item: object) -> tuple[list[object], list[str]]:
     return list(Reader(None, repairs).read(item, 0)), [one.fault for one in repairs.made]
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "said"),
     [
         ({"role": "user", "content": "a"}, [Words("user", text_of("a"))]),
@@ -57,7 +58,7 @@ def test_arguments_that_are_no_object_are_a_fault(arguments: object) -> None:
     assert list(said[0].arguments) == ["unreadable"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "shape"),
     [
         ({"role": "user", "content": "a"}, None),

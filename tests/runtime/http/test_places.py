@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import HttpError
 from callboard.runtime.http import places
 from callboard.runtime.http.places import address_of, is_allowed, is_public, place_of_url, url_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "http://user:pw@a.example/",
@@ -64,7 +65,7 @@ def test_an_address_leads_to_one_place(url: str, place: str) -> None:
     assert str(place_of_url(url_of(url))).replace("::ffff:7f00:1", "::ffff:127.0.0.1") == place
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "127.0.0.1", "127.9.9.9", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0",
@@ -83,7 +84,7 @@ def test_an_address_of_the_own_network_is_not_public(text: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         *("8.8.8.8", "1.1.1.1", "192.0.1.1", "2606:4700::1111", "2a00:1450:4001:81b::200e", "2001:4860::1"),

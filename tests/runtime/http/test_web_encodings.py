@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from callboard.runtime.http import web_encodings
 from callboard.runtime.http.web_encodings import codec_of, decode, encoding_named, names
+from tests.tables import table
 
 # https://encoding.spec.whatwg.org/#names-and-labels has 228 labels; 7 are of encodings that browsers refuse.
 LABELS = 221
@@ -24,7 +25,7 @@ def test_examples_run() -> None:
     assert doctest.testmod(web_encodings).failed == 0
 
 
-@pytest.mark.parametrize("label", [*DANGEROUS, "", "nonsense", "a" * 100_000, None, "\u0130so-8859-1"])
+@table("label", [*DANGEROUS, "", "nonsense", "a" * 100_000, None, "\u0130so-8859-1"])
 def test_any_label_that_is_none_of_the_web_means_utf_8(label: str | None) -> None:
     assert encoding_named(label) == "utf-8"
     assert decode("é".encode(), label or "") == "é"
@@ -38,7 +39,7 @@ def test_every_label_of_the_web_is_known_in_any_case_and_with_spaces() -> None:
         assert label == label.lower()
 
 
-@pytest.mark.parametrize("name", sorted(set(names().values())))
+@table("name", sorted(set(names().values())))
 def test_text_of_an_encoding_is_decoded_as_python_does(name: str) -> None:
     codec = codec_of(name)
     assert codecs.lookup(codec)

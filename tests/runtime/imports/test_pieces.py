@@ -1,12 +1,11 @@
-import pytest
-
 from callboard.runtime.imports.pieces import reasoning_in
 from callboard.runtime.imports.traffic import Block
+from tests.tables import table
 
 SUMMARY = [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}]
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "text"),
     [
         ({"role": "assistant", "reasoning_content": "So.", "content": "5"}, "So."),

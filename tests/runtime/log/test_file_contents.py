@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.log.file_contents import Base, Contents, digest_of, packed
 from tests.effort import effort
+from tests.tables import table
 
 _TEXTS = st.binary(max_size=60) | st.lists(
     st.sampled_from([b"a\n", b"b\n", b"\n", b"c", b"\r\n"]), max_size=40
@@ -60,7 +61,7 @@ def _zipped(data: bytes) -> str:
 _DIGEST = digest_of(b"abc")
 
 
-@pytest.mark.parametrize(
+@table(
     "content",
     [
         msgspec.Raw(b"[1]"),

@@ -27,6 +27,7 @@ from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import GENESIS, Head, Sealed, Segment, Stored
 from tests.effort import effort
 from tests.runtime.log.kit import event, events, json_text, large, seal_one
+from tests.tables import table
 
 
 def packed(value: object) -> bytes:
@@ -53,8 +54,8 @@ def _sized(codes: bytes, size: int) -> bytes:
     return codes[width : width + 1] + size.to_bytes(1 << width, "big")
 
 
-@pytest.mark.parametrize("key", [b"", b"k", b"k" * KEY_BYTES_MAX])
-@pytest.mark.parametrize("body", [Cancel("r"), Cancel("r" * 300), Cancel("r" * 70_000)])
+@table("key", [b"", b"k", b"k" * KEY_BYTES_MAX])
+@table("body", [Cancel("r"), Cancel("r" * 300), Cancel("r" * 70_000)])
 def test_anybody_can_recompute_a_digest_from_the_documentation(key: bytes, body: Cancel) -> None:
     one = event(3_000_000_000, body, cause=70_000, sender="host." + "1." * 20 + "1")
     previous = bytes(range(32))
@@ -149,8 +150,8 @@ CHANGES: dict[str, Callable[[Sealed], Sealed]] = {
 }
 
 
-@pytest.mark.parametrize("seq", range(1, 7))
-@pytest.mark.parametrize("what", CHANGES)
+@table("seq", range(1, 7))
+@table("what", CHANGES)
 def test_any_change_is_found_at_its_event(what: str, seq: int) -> None:
     rows = chained([*events(1, 5), large(6)], HashChain())
     changed = CHANGES[what](rows[seq - 1])

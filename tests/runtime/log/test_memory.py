@@ -16,6 +16,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, event, events, large, run
 from tests.runtime.log.transcripts import answer_alike
+from tests.tables import table
 
 
 class InMemory:
@@ -141,7 +142,7 @@ def test_the_size_of_a_log_is_that_of_the_events_and_values_that_it_still_has() 
     run(work)
 
 
-@pytest.mark.parametrize(
+@table(
     "ask",
     [
         lambda log: log.create("t", 1, ""),

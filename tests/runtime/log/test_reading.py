@@ -9,9 +9,10 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.reading import file_of, given_log, is_memory, open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, events, run
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "file"),
     [
         ("callboard.db", "callboard.db"),

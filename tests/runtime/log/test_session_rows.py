@@ -47,6 +47,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import run
 from tests.runtime.log.transcripts import answer_alike
+from tests.tables import table
 
 
 def of(*bodies: object) -> RowChange:
@@ -68,7 +69,7 @@ def test_failures_count_from_the_last_ask_on() -> None:
     assert of(ENDED, SessionClosed()).failures_after(3) == 3
 
 
-@pytest.mark.parametrize(
+@table(
     ("bodies", "before", "after"),
     [
         ((ASK,), "open", "unfinished"),
@@ -138,7 +139,7 @@ def test_a_fork_is_unfinished_if_it_begins_in_the_middle_of_an_ask(
     assert (of(forked).status_after(before), of(forked).host) == (status, host)
 
 
-@pytest.mark.parametrize(
+@table(
     ("query", "is_chosen"),
     [
         (SessionQuery(), True),

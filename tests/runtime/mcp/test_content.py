@@ -10,6 +10,7 @@ import pytest
 
 from callboard import Blocks
 from callboard.runtime.mcp.content import Unreadable, read_result
+from tests.tables import table
 
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 
@@ -104,7 +105,7 @@ def test_a_result_that_says_something_in_a_form_of_its_own_is_a_result(result: A
     assert raw(result) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     "block",
     [
         {"type": "json", "json": {"a": 1}},

@@ -13,6 +13,7 @@ from callboard.log import MemoryLog
 from callboard.runtime.mcp.options import Credentials
 from tests.runtime.mcp.kit import NAME, asking, calls_of, is_alive, played, raw, returned
 from tests.runtime.mcp.test_http import Gate, serving
+from tests.tables import table
 from tests.waiting import until
 
 
@@ -55,7 +56,7 @@ def test_a_connection_is_shared_only_where_nothing_tells_its_users_apart() -> No
     assert MCPServer(["server"], share="agent").share == "agent"
 
 
-@pytest.mark.parametrize(
+@table(
     ("server", "options", "words"),
     [
         ("uvx mcp-server-git", {}, "as a list of words"),

@@ -11,6 +11,7 @@ from callboard.runtime.mcp.foreign_json import CURRENT, Answer, Sending
 from callboard.runtime.mcp.specs import ToolLists
 from callboard.runtime.mcp.wire import NamelessErrors, Wire, error_of, same_id
 from tests.effort import effort
+from tests.tables import table
 
 
 def waiting(method: str = "tools/call", request: int = 3) -> tuple[Wire, Sending]:
@@ -48,7 +49,7 @@ def test_an_answer_is_what_it_has(message: object, answer: Answer) -> None:
     assert came(message)[1] == answer
 
 
-@pytest.mark.parametrize("request_id", [4, "4", True, None, "three", [3], {"id": 3}, 3.5])
+@table("request_id", [4, "4", True, None, "three", [3], {"id": 3}, 3.5])
 def test_an_answer_with_another_id_reaches_no_call(request_id: object) -> None:
     assert came({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ([], None)
 

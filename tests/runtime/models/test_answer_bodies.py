@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,9 +19,10 @@ from callboard.runtime.models.answer_bodies import (
 )
 from tests.effort import effort
 from tests.error_corpus import IN_ANSWERS, WHOLE, Case
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "form"),
     [
         (b"", ""),
@@ -60,7 +60,7 @@ def test_the_last_error_of_a_stream_counts() -> None:
     assert error_in([{"choices": [1]}]) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("documents", "usage"),
     [
         ([{"usage": {"prompt_tokens": 4, "completion_tokens": 2}}], Usage(4, 2)),
@@ -102,12 +102,12 @@ def test_any_bytes_have_a_form_documents_and_a_digest(body: bytes) -> None:
     assert len(digest_of(body)) == 16
 
 
-@pytest.mark.parametrize("case", IN_ANSWERS, ids=lambda case: case.who)
+@table("case", IN_ANSWERS, ids=lambda case: case.who)
 def test_an_error_is_told_from_an_answer(case: Case) -> None:
     assert is_error(case.document)
 
 
-@pytest.mark.parametrize("document", WHOLE, ids=repr)
+@table("document", WHOLE, ids=repr)
 def test_an_answer_is_no_error(document: object) -> None:
     assert not is_error(document)
 

@@ -31,6 +31,7 @@ from tests import stream_faults
 from tests.bedrock_api import event as frame
 from tests.effort import effort
 from tests.stream_faults import TOOLS, TrueCall, true_calls
+from tests.tables import table
 
 FIRST_SEED = int(os.environ.get("SEED", "0"))  # for a campaign over other streams
 Ran = list[tuple[str, str]]
@@ -131,7 +132,7 @@ def test_only_true_calls_run_each_once_however_a_server_writes_them(read: Any, l
 A, B = '{"a": 1}', '{"b": 2}'
 
 
-@pytest.mark.parametrize(
+@table(
     ("pieces", "wholes", "is_told", "text"),
     [
         (['{"a"', ": 1}"], [], False, A),
@@ -153,7 +154,7 @@ def test_texts_that_agree_are_the_arguments(
     assert settled(pieces, wholes, is_told=is_told) == (text, "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("pieces", "wholes", "text", "why"),
     [
         ([], [], "", LOST),

@@ -8,6 +8,7 @@ from callboard.actors.protocol.failures import is_refused_request
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.runtime.models.failures import UNREPORTED, Answered, service_error
 from tests.error_corpus import ACCOUNT, CASES, FULL, REFUSED, Case
+from tests.tables import table
 
 
 def failed(case: Case) -> tuple[str, bool, int | None]:
@@ -20,7 +21,7 @@ def name(case: Case) -> str:
     return f"{case.who} {case.status}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
+@table("case", CASES, ids=name)
 def test_an_error_has_the_meaning_of_all_its_words(case: Case) -> None:
     assert failed(case) == (case.code, case.retry, case.wait_ms)
 
@@ -30,18 +31,18 @@ def test_the_corpus_has_thirty_services_and_more() -> None:
     assert len(services) >= 30
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=name)
+@table("case", REFUSED, ids=name)
 def test_a_refused_request_is_told_from_all_others(case: Case) -> None:
     assert is_refused_request(failed(case)[0])
 
 
-@pytest.mark.parametrize("case", [*FULL, *ACCOUNT], ids=name)
+@table("case", [*FULL, *ACCOUNT], ids=name)
 def test_a_full_context_and_an_account_are_no_refused_request(case: Case) -> None:
     assert not is_refused_request(failed(case)[0])
 
 
-@pytest.mark.parametrize("case", [case for case in FULL if case.status != 413], ids=name)
-@pytest.mark.parametrize("status", [400, 500])
+@table("case", [case for case in FULL if case.status != 413], ids=name)
+@table("status", [400, 500])
 def test_a_gateway_that_wraps_an_error_changes_nothing(case: Case, status: int) -> None:
     raw = json.dumps(case.document)
     wrapped = {"error": {"message": "upstream failed", "details": [{"raw": raw}]}}
@@ -49,7 +50,7 @@ def test_a_gateway_that_wraps_an_error_changes_nothing(case: Case, status: int) 
     assert (failure.code, failure.is_retryable) == ("context_full", False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "charge"),
     [
         (400, ZERO), (409, ZERO), (424, ZERO), (429, ZERO), (503, ZERO), (529, ZERO),

@@ -27,6 +27,7 @@ from callboard.replay import Recording
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.models.fallback import models_of
 from callboard.runtime.programs.context import ProgramContext
+from tests.tables import table
 
 PRICES = Prices(input_usd=1, output_usd=2)
 
@@ -53,7 +54,7 @@ def bodies(log: MemoryLog, outcome: Outcome[Any], kind: type) -> list[Any]:
 # --- what is refused --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("models", "why"),
     [
         ([], "2 to 16 models, not 0"),

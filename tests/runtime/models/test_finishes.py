@@ -21,6 +21,7 @@ from callboard.runtime.models.finishes import (
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from tests.effort import effort
+from tests.tables import table
 
 SOME = Usage(input_tokens=3)
 REQUEST = ModelRequest(
@@ -65,7 +66,7 @@ def test_an_error_has_a_code(word: str, code: str) -> None:
     assert error_of(word) == code
 
 
-@pytest.mark.parametrize(
+@table(
     "word",
     ["stop", "STOP", "end_turn", "eos", "eos_token", "COMPLETE", "stop_sequence", "tool_calls", "", "x"],
 )

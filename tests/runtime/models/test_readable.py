@@ -14,6 +14,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.models import ModelAnswer
 from callboard.runtime.sanitize import clean_text
 from callboard.testing import simulate
+from tests.tables import table
 
 TOLD = 'say "hi"\nthen é'
 
@@ -57,7 +58,7 @@ SHAPES: dict[str, Callable[[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@table("shape", SHAPES)
 def test_every_shape_of_messages_prints_what_it_holds(shape: str) -> None:
     text = read_by(SHAPES[shape])
     assert isinstance(text, str)

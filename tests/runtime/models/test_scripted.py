@@ -22,6 +22,7 @@ from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Reply, ScriptedModel, Step, call, calls, fail, say
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.secrets.refs import may_hold_key
+from tests.tables import table
 
 
 def request(
@@ -62,7 +63,7 @@ def test_it_is_a_model() -> None:
     asyncio.run(model.aclose())
 
 
-@pytest.mark.parametrize(
+@table(
     ("step", "content", "stop_reason"),
     [
         ("hi", [{"type": "text", "text": "hi"}], "end_turn"),

@@ -27,6 +27,7 @@ from tests.several_models import (
     says,
     text,
 )
+from tests.tables import table
 
 MIXED = [hears(text("Go.")), says(CHAT, text("a")), hears(text("b"))]
 MIXED += [says(CLAUDE, text("c")), hears(text("d"))]
@@ -106,7 +107,7 @@ LINK: Any = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("provider", "name", "tokens"),
     [
         ("openai", "gpt-4o", 1_445),

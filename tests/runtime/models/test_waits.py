@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.runtime.models.waits import RETRY_AFTER_MS_MAX, span_ms, wait_of
 from tests.effort import effort
+from tests.tables import table
 
 NOW = 1_795_845_600_000  # Sat, 28 Nov 2026 06:00:00 GMT
 DATE = {"date": "Sat, 28 Nov 2026 06:00:00 GMT"}
@@ -27,7 +27,7 @@ def waits(
     return wait_of(headers or {}, document, words, now, is_limit=is_limit)
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "expected"),
     [
         ({}, None),
@@ -107,7 +107,7 @@ def test_headers_about_limits_count_only_where_a_limit_was_reached() -> None:
     assert waits({"retry-after": "2"}, is_limit=False) == 2_000
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "expected"),
     [
         ({"error": {"details": [{"@type": "x.RetryInfo", "retryDelay": "38s"}]}}, 38_000),
@@ -128,7 +128,7 @@ def test_a_document_asks_for_a_wait_in_its_fields(document: object, expected: in
     assert waits(document=document) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "expected"),
     [
         ("Please try again in 6m0s.", 360_000),

@@ -1,10 +1,9 @@
-import pytest
-
 from callboard import AnthropicModel, OpenAIModel
 from callboard.runtime.models.windows import window_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "tokens"),
     [
         ("claude-sonnet-4-5-20250929", 200_000),

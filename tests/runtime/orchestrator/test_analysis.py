@@ -44,6 +44,7 @@ from callboard.runtime.contracts import contract_of
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.orchestrator.analysis import SpecialistPolicy, has_word
 from tests.runtime.orchestrator.kit import answering
+from tests.tables import table
 
 ANALYZER = QueryAnalyzer(
     {"table": ("table", "row", "表"), "reference": ("see", "refer to", "参见")},
@@ -58,7 +59,7 @@ ANALYZER = QueryAnalyzer(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("query", "expected"),
     [
         ("What does Table 6-2, note 1 say?", QueryIntent("table", hints={"table": ["6-2"], "note": ["1"]})),

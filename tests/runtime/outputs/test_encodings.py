@@ -13,6 +13,7 @@ from callboard.runtime.outputs.toon import read_json
 from tests.actors.protocol.test_token_estimates import RECORDED
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
+from tests.tables import table
 
 
 @settings(max_examples=effort(40, 5_000))
@@ -122,9 +123,7 @@ def test_blocks_are_written_as_people_write_them() -> None:
     assert loaded(yaml(value)) == value
 
 
-@pytest.mark.parametrize(
-    "word", ["yes", "No", "ON", "n", "null", "1e5", "0x1f", "12:30:00", "!!python/object", ".inf"]
-)
+@table("word", ["yes", "No", "ON", "n", "null", "1e5", "0x1f", "12:30:00", "!!python/object", ".inf"])
 def test_a_text_that_could_be_read_as_something_else_is_quoted(word: str) -> None:
     assert yaml(word) == f'"{word}"'
     assert loaded(yaml([word])) == [word]

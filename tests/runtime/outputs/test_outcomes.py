@@ -18,6 +18,7 @@ from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools.output import ToolOutcome
 from tests.effort import effort
 from tests.runtime.outputs.json_values import KEYS, VALUES
+from tests.tables import table
 
 FORMATS, ENCODINGS = get_args(ResponseFormat), get_args(Encoding)
 MARK = "\u2603only-for-people\u2603"
@@ -101,8 +102,8 @@ def test_an_error_is_an_error_result_with_its_traceback_for_people() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [object(), {1, float("nan")}, float("nan"), {"a": [object()]}])
-@pytest.mark.parametrize("form", FORMATS)
+@table("value", [object(), {1, float("nan")}, float("nan"), {"a": [object()]}])
+@table("form", FORMATS)
 def test_a_result_that_json_cannot_hold_is_taken_with_a_note(value: object, form: ResponseFormat) -> None:
     found = outcome(ToolOutput(value, response_format=form))
     assert found.status == "ok"
@@ -212,8 +213,8 @@ def test_an_error_makes_no_updates() -> None:
     assert ctx.state_used[0] == ()
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("form", FORMATS)
+@table("encoding", ENCODINGS)
+@table("form", FORMATS)
 def test_a_secret_is_replaced_before_it_is_encoded(form: ResponseFormat, encoding: Encoding) -> None:
     redactor = Redactor()
     redactor.learn("DOOR", "open<sesame>&co")

@@ -10,6 +10,7 @@ from callboard.runtime.outputs.rendering import SUMMARY_CHARS_MAX, Shown, render
 from callboard.runtime.outputs.tool_output import Encoding, OutputError, ResponseFormat
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
+from tests.tables import table
 
 ROWS = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Linus"}]
 TABLE = Shown("search", ROWS, call_id="toolu_1", copied={"source": "crm"})
@@ -75,7 +76,7 @@ def test_a_summary_of_ten_megabytes_is_cut_and_says_so() -> None:
     assert "[cut: the first 4,000 of 10,000,000 characters]" in seen
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "summary", "size"),
     [
         (None, "no result", "empty"),

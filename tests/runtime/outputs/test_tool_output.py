@@ -8,9 +8,10 @@ from callboard import Telemetry
 from callboard.actors.protocol.telemetry import Metric
 from callboard.errors import MisuseError
 from callboard.outputs import OutputRules, ToolOutput, metrics
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("parts", "words"),
     [
         ({"summary": 3}, "summary=...\\) is text, not 3"),

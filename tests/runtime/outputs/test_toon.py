@@ -13,6 +13,7 @@ from callboard.errors import InvalidPrompt
 from callboard.runtime.outputs.toon import is_plain, json_value, kind_of, toon, with_folded_keys
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
+from tests.tables import table
 
 ENDLESS = 1 << 30
 CASES = Path(__file__).parents[2] / "data" / "toon"
@@ -45,7 +46,7 @@ def test_all_files_of_the_specification_are_here() -> None:
     assert len([one for one in cases() if options_of(one.values[0])["fold_depth"]]) == 10
 
 
-@pytest.mark.parametrize("case", cases())
+@table("case", cases())
 def test_a_case_of_the_specification(case: Any) -> None:
     assert toon(case["input"], **options_of(case)) == case["expected"]
 
@@ -109,7 +110,7 @@ class Box:
     label: str
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "kind"),
     [
         (None, "nothing"),

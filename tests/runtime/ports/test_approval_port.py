@@ -32,6 +32,7 @@ from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.tool import Tool
+from tests.tables import table
 
 NAME = "one"
 
@@ -197,8 +198,8 @@ def test_a_call_runs_with_the_arguments_that_were_approved_and_the_model_is_told
     assert bytes(scene.given[0].arguments) == b'{"euros":3}'
 
 
-@pytest.mark.parametrize("arguments", [{"euros": "much"}, {}, {"euros": 3, "to": "me"}, {"euros": {1, 2}}])
-@pytest.mark.parametrize("step", [PAY, call("wire", euros=5)], ids=["typed", "ready schema"])
+@table("arguments", [{"euros": "much"}, {}, {"euros": 3, "to": "me"}, {"euros": {1, 2}}])
+@table("step", [PAY, call("wire", euros=5)], ids=["typed", "ready schema"])
 def test_arguments_that_do_not_fit_are_refused_and_the_question_stays_open(
     step: object, arguments: dict[str, object]
 ) -> None:

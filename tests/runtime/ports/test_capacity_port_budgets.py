@@ -28,6 +28,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
 from callboard.spending import BudgetState
+from tests.tables import table
 
 DAY = 86_400_000
 
@@ -407,7 +408,7 @@ def recorded(service: Service, budgets: Mapping[str, Budget] = ONE) -> list[Even
     return events_of(run(body, budgets), "s")
 
 
-@pytest.mark.parametrize("end", range(2, 11))
+@table("end", range(2, 11))
 def test_a_session_killed_at_any_event_spends_what_its_log_charges_once_it_is_resumed(end: int) -> None:
     log = asyncio.run(cut(recorded(Service()), end))
     service = Service()

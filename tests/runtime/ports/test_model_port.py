@@ -31,6 +31,7 @@ from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.session_deps import SessionDeps
 from tests.replay.testing.scenarios import TWO
+from tests.tables import table
 
 SECRETS = Secrets({"KEY": "hunter2hunter2"})
 
@@ -299,8 +300,8 @@ USAGE = Usage(7, 5)
 MOST = Usage(USAGE_MAX - 1, 0)
 
 
-@pytest.mark.parametrize("later", [False, True])
-@pytest.mark.parametrize(
+@table("later", [False, True])
+@table(
     ("answer", "expected"),
     [
         (ModelAnswer(TEXT, "end_turn", USAGE), ("ok", "", None, USAGE)),

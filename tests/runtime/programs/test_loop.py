@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.programs.loop import EndlessStep, ProgramLoop, due_ms
+from tests.tables import table
 
 
 def test_callbacks_run_first_in_first_out_and_timers_by_deadline_then_by_age() -> None:
@@ -209,7 +210,7 @@ def test_the_cap_of_callbacks_counts_those_of_all_deadlines(last: int, is_over: 
         loop.run_step(5, lambda: None, callbacks_max=100)
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "what"),
     [
         (lambda loop: loop.run_in_executor(None, print), "run_in_executor: a program has no threads"),

@@ -7,6 +7,7 @@ import pytest
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.programs.model_reply import ModelReply, whole_request
+from tests.tables import table
 
 USER = {"role": "user", "content": "hello"}
 LOOK = {"name": "look", "description": "", "input_schema": {"type": "object"}}
@@ -24,7 +25,7 @@ def test_a_request_is_encoded_with_equal_bytes_for_equal_messages() -> None:
     assert (full.max_tokens, full.force_tool, bytes(full.settings)) == (5, "look", b'{"top_k":1}')
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "why"),
     [
         ({"messages": []}, "at least one"),

@@ -9,9 +9,10 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.programs.loop import ProgramLoop
 from callboard.runtime.programs.refused_methods import IO, lacking, refusal_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "what"),
     [
         ("create_connection", IO),

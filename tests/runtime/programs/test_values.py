@@ -22,6 +22,7 @@ from callboard.runtime.tools.output import NO_OUTPUT, Blocks, returned
 from callboard.runtime.tools.tool import tool
 from tests.effort import effort
 from tests.runtime.programs.kit import answer
+from tests.tables import table
 
 
 @dataclass
@@ -79,7 +80,7 @@ def back(hint: object, value: object) -> object:
     return tool_value(made, Answer("id", outcome.output))
 
 
-@pytest.mark.parametrize(("hint", "value"), TYPES, ids=str)
+@table(("hint", "value"), TYPES, ids=str)
 def test_a_result_comes_back_as_its_function_is_annotated(hint: object, value: object) -> None:
     found = back(hint, value)
     assert (type(found), found) == (type(value), value)

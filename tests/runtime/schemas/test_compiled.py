@@ -16,6 +16,7 @@ from callboard.runtime.schemas.subschema_index import PLACES
 from tests.effort import effort
 from tests.runtime.schemas.kit import accepted, text
 from tests.runtime.schemas.strategies import all_schemas, odd_schemas, values
+from tests.tables import table
 
 LOOKS_BACK = ["(?=a)", "(?<=a)b", "(a)\\1"]
 TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}a$", "(.{100}){10}"]
@@ -113,7 +114,7 @@ def test_everyday_expressions_are_for_the_loop(pattern: str) -> None:
     assert not compile_schema({"pattern": pattern}, is_linear=True).is_valid("!")
 
 
-@pytest.mark.parametrize(
+@table(
     ("pattern", "text", "is_there"),
     [
         ("b", "abc", True),
@@ -130,7 +131,7 @@ def test_everyday_expressions_are_for_the_loop(pattern: str) -> None:
         ("", "", True),
     ],
 )
-@pytest.mark.parametrize("is_linear", [True, False])
+@table("is_linear", [True, False])
 def test_expressions_match_anywhere_as_ecma_262_says(
     pattern: str, text: str, is_there: bool, is_linear: bool
 ) -> None:
@@ -163,7 +164,7 @@ def test_formats_are_annotations() -> None:
     assert accepted({"format": "date"}).validator.is_valid("no date")
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value"),
     [
         ({"multipleOf": 0.01}, 19.99),
@@ -189,7 +190,7 @@ def test_values_that_the_draft_accepts(schema: object, value: object) -> None:
     assert accepted(schema).validator.is_valid(value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value"),
     [
         ({"enum": [1]}, True),

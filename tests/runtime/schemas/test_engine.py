@@ -29,6 +29,7 @@ from tests.runtime.schemas.kit import (
     text,
     unbounded,
 )
+from tests.tables import table
 
 COUNTS = {
     "type": "object",
@@ -93,7 +94,7 @@ def test_the_loop_answers_good_reports_and_leaves_bad_ones_to_the_worker() -> No
         engine.check(report_request(COUNTS, {}))
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value"),
     [
         ({"description": "x" * json_text.INLINE_SCHEMA_BYTES}, 1),
@@ -293,7 +294,7 @@ def test_schemas_that_the_loop_leaves_to_the_worker(schema: object) -> None:
         accept(text(schema), is_bounded=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "path", "words"),
     [
         ({"type": "strnig"}, "/type", 'must be one of "array", "boolean", "integer", "null"'),

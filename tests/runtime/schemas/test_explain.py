@@ -1,6 +1,5 @@
-import pytest
-
 from tests.runtime.schemas.kit import problems, report
+from tests.tables import table
 
 PETS = {
     "oneOf": [
@@ -18,7 +17,7 @@ PETS = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value", "message"),
     [
         ({"type": "integer"}, "x", 'must be integer, got "x"'),

@@ -23,6 +23,7 @@ from callboard.runtime.schemas.json_text import (
     values_bound,
 )
 from tests.runtime.schemas.kit import text
+from tests.tables import table
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -41,7 +42,7 @@ def counted(value: object) -> int:
     return 1 + sum(map(counted, children))
 
 
-@pytest.mark.parametrize(
+@table(
     "broken", [b"", b"{", b"nul", b"NaN", b"[Infinity]", b"1e400", b'"\\ud800"', b"\xff", b'"\x00"', b"1 2"]
 )
 def test_text_that_is_not_json_is_unreadable_and_raises_nothing_else(broken: bytes) -> None:

@@ -14,6 +14,7 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.output_types import NO_TYPE, MsgspecForm, OutputType, name_of, output_type
 from tests.runtime import reports
 from tests.runtime.reports import Boxed, Counted, Finding, Located, Page, Pair, Row, Span, Tree
+from tests.tables import table
 
 HERE = "tests.runtime.reports"
 
@@ -24,7 +25,7 @@ def schema_of(kind: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "name"),
     [
         (Finding, f"{HERE}.Finding"),
@@ -78,7 +79,7 @@ def test_a_definition_that_only_the_top_needed_is_gone() -> None:
     assert schema_of(list[Span])["$defs"].keys() == {"Span"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "why"),
     [
         (reports.Plain, "tests.runtime.reports.Plain"),

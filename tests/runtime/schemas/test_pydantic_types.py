@@ -14,6 +14,7 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.schemas.pydantic_types import PydanticForm
 from tests.runtime.reports import Finding, Located, Page, Shouted, Sized, Span, Tree
+from tests.tables import table
 
 
 class Cat(pydantic.BaseModel):
@@ -33,7 +34,7 @@ class Rich(pydantic.BaseModel):
     _note: str = pydantic.PrivateAttr(default="own")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "report", "problems"),
     [
         (Finding, b'{"filePath":"a","lines":1}', ()),

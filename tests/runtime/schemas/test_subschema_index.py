@@ -3,6 +3,7 @@ import pytest
 from callboard.runtime.schemas.json_text import INLINE_STEPS
 from callboard.runtime.schemas.subschema_index import DIALECT, PLACES, index_of, is_cheap
 from tests.runtime.schemas.kit import DOUBLING, accepted, problems, refusals, text
+from tests.tables import table
 
 
 def test_every_subschema_has_a_pointer_and_edges() -> None:
@@ -24,7 +25,7 @@ def test_a_property_may_be_named_like_a_keyword() -> None:
     accepted({"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}, "pattern": {}}})
 
 
-@pytest.mark.parametrize(
+@table(
     ("reference", "definitions"),
     [
         ("#/$defs/a", {"a": {"type": "null"}}),
@@ -63,10 +64,8 @@ def test_a_reference_to_where_no_schema_stands_is_refused(reference: str) -> Non
     assert "is not a place of this schema where a schema stands" in message
 
 
-@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-@pytest.mark.parametrize(
-    "reference", ["http://127.0.0.1/x", "x.json", "file:///etc/passwd", "http://[", "urn:a:b#c", "//x"]
-)
+@table("keyword", ["$ref", "$dynamicRef"])
+@table("reference", ["http://127.0.0.1/x", "x.json", "file:///etc/passwd", "http://[", "urn:a:b#c", "//x"])
 def test_a_reference_that_leads_out_of_the_schema_is_refused(keyword: str, reference: str) -> None:
     [(path, message)] = refusals({"items": {keyword: reference}})
     assert path == f"/items/{keyword}"
@@ -132,7 +131,7 @@ def steps(schema: object) -> int:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "figure"),
     [
         ({}, 1),

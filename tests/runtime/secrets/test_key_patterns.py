@@ -8,6 +8,7 @@ import pytest
 
 from callboard.runtime.secrets.refs import KEY_PATTERNS
 from callboard.runtime.secrets.registry import Secrets
+from tests.tables import table
 
 ALNUM = string.ascii_letters + string.digits
 BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -50,7 +51,7 @@ KEYS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEY_PATTERNS)
+@table("name", KEY_PATTERNS)
 def test_a_key_of_a_known_pattern_is_taken_out_and_the_text_around_it_stays(name: str) -> None:
     redactor = Secrets().redactor
     for start, rest in KEYS[name]:
@@ -62,7 +63,7 @@ def test_a_key_of_a_known_pattern_is_taken_out_and_the_text_around_it_stays(name
         assert text.endswith("' after")
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "sk-learn and scikit-learn, a risk-ant-farm, task-proj-x",

@@ -9,6 +9,7 @@ from callboard.runtime.secrets.refs import KEY_PATTERNS, RUN_CHARS, SecretPatter
 from callboard.runtime.secrets.registry import Secrets
 from tests.effort import effort
 from tests.runtime.secrets.test_key_patterns import KEYS
+from tests.tables import table
 
 KNOWN_PATTERNS = [SecretPattern(name, pattern) for name, pattern in KEY_PATTERNS.items()]
 
@@ -27,7 +28,7 @@ def test_text_that_matches_a_key_pattern_passes_the_prefilter(name: str, data: s
     assert may_hold_key(b'{"output": "' + text + b'"}')
 
 
-@pytest.mark.parametrize("name", KEY_PATTERNS)
+@table("name", KEY_PATTERNS)
 def test_the_examples_of_keys_pass_the_prefilter(name: str) -> None:
     assert all(may_hold_key((start + rest).encode()) for start, rest in KEYS[name])
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.likeness import encodings_of
 from callboard.runtime.secrets.redactor import Redactor
+from tests.tables import table
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=10, max_size=40).filter(
     lambda v: len(v.strip()) >= 10
@@ -103,7 +104,7 @@ WRITTEN: dict[str, tuple[str, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@table("name", WRITTEN)
 def test_a_value_is_found_as_programs_write_it(name: str) -> None:
     value, written = WRITTEN[name]
     redactor = Redactor()

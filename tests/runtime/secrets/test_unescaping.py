@@ -16,6 +16,7 @@ from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain
 from tests.effort import effort
+from tests.tables import table
 
 VALUE = "p<w>&'q\"+s/w=r d;é😀\\zz9-Token"
 
@@ -94,8 +95,8 @@ def looking(value: str = VALUE) -> Redactor:
     return redactor
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("times", [1, 40])
+@table("form", FORMS)
+@table("times", [1, 40])
 def test_a_value_is_found_in_the_forms_of_real_encoders_and_nothing_of_it_is_left(
     form: str, times: int
 ) -> None:
@@ -112,8 +113,8 @@ def test_a_value_is_found_in_the_forms_of_real_encoders_and_nothing_of_it_is_lef
     assert redactor.json(check_json(json.dumps({"a": [written]}))) != check_json(json.dumps({"a": [written]}))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [1, 3, 7])
+@table("form", FORMS)
+@table("size", [1, 3, 7])
 def test_live_text_in_pieces_shows_nothing_of_a_value_in_such_a_form(form: str, size: int) -> None:
     written = clean_text(FORMS[form](f"{BEFORE}{VALUE}{AFTER}"))
     shown: list[str] = []
@@ -124,7 +125,7 @@ def test_live_text_in_pieces_shows_nothing_of_a_value_in_such_a_form(form: str, 
     assert "".join(shown) == looking().text(written)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@table("form", FORMS)
 def test_a_value_like_a_key_is_found_in_each_form(form: str) -> None:
     value = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY=="
     assert "[secret:X]" in looking(value).text(FORMS[form](f"{BEFORE}{value}{AFTER}"))

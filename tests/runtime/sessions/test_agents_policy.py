@@ -23,6 +23,7 @@ from callboard.log import MemoryLog
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, differences
 from tests.runtime.sessions.test_resuming import NAME, log_of, recorded, recording
+from tests.tables import table
 
 PAID: list[str] = []
 
@@ -246,7 +247,7 @@ def test_agents_that_are_gone_or_new_are_named() -> None:
     assert found == ("host: its description changed", "the model: name was a, is b")
 
 
-@pytest.mark.parametrize(
+@table(
     ("field", "value", "words"),
     [
         ("description", "d", "its description"),

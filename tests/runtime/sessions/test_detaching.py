@@ -41,6 +41,7 @@ from callboard.runtime.sessions.live_sessions import Opening
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import Tool, tool
+from tests.tables import table
 from tests.waiting import until
 
 NAME = "one"
@@ -582,8 +583,8 @@ OPENINGS: dict[str, Callable[[Runtime], Opening]] = {
 }
 
 
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("how", OPENINGS)
+@table("fails", [False, True])
+@table("how", OPENINGS)
 def test_a_session_that_is_opened_while_the_runtime_closes_is_detached(how: str, fails: bool) -> None:
     async def scene() -> None:
         log = Gated(False)

@@ -7,6 +7,7 @@ from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.labels import TAGS_MAX, checked_tags, metadata_json, title_text
+from tests.tables import table
 
 
 def test_tags_stay_in_their_order_and_occur_once() -> None:
@@ -15,7 +16,7 @@ def test_tags_stay_in_their_order_and_occur_once() -> None:
     assert checked_tags((str(n) for n in range(TAGS_MAX)), NO_SECRETS)[-1] == str(TAGS_MAX - 1)
 
 
-@pytest.mark.parametrize(
+@table(
     "tags",
     [
         "text",

@@ -17,6 +17,7 @@ from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
 from callboard.runtime.sessions.outcome import Outcome, Outcomes, outcome_of, with_head
 from callboard.runtime.sessions.session_types import TypeName
+from tests.tables import table
 
 HEAD = (9, "ab")
 TEXT = TypeName("", NULL)
@@ -67,7 +68,7 @@ def test_an_outcome_has_every_fact_of_the_end() -> None:
     assert one.report is None
 
 
-@pytest.mark.parametrize("kind", get_args(OutcomeKind))
+@table("kind", get_args(OutcomeKind))
 def test_each_kind_has_its_status_and_only_good_ends_have_a_result(kind: Any) -> None:
     one = built(kind, b"[1]", "text")
     assert one.status == STATUS[kind]

@@ -23,6 +23,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from tests.poison import poison_supervisor
+from tests.tables import table
 
 GOOD = ModelAnswer(Json(b'[{"type":"text","text":"fine"}]'), "end_turn", Usage(1, 1))
 
@@ -60,7 +61,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+@table("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_model_that_answers_nonsense_is_a_model_error_at_once_or_later(wrong: Callable[[], object]) -> None:
     async def later(request: ModelRequest) -> object:
         await asyncio.sleep(0.001)

@@ -35,6 +35,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import Snapshot
 from callboard.runtime.tools.tool import tool
+from tests.tables import table
 from tests.waiting import until
 
 NAME = "one"
@@ -267,7 +268,7 @@ def test_two_asks_at_once_wake_it_once() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("passes", range(8))
+@table("passes", range(8))
 def test_an_ask_while_it_falls_asleep_is_answered(passes: int) -> None:
     async def scene() -> None:
         log = MemoryLog()
@@ -283,8 +284,8 @@ def test_an_ask_while_it_falls_asleep_is_answered(passes: int) -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("passes", range(0, 12, 2))
-@pytest.mark.parametrize("is_waking", [False, True])
+@table("passes", range(0, 12, 2))
+@table("is_waking", [False, True])
 def test_a_detach_on_its_way_to_sleep_or_back_leaves_a_session_that_goes_on(
     passes: int, is_waking: bool
 ) -> None:

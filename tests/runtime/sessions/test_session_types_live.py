@@ -26,6 +26,7 @@ from tests.effort import effort
 from tests.runtime import reports
 from tests.runtime.reports import RELEASE, Counted, Finding, Page, Rude, Shouted, Span, Tree
 from tests.runtime.sessions.test_resuming import log_of
+from tests.tables import table
 
 NAME = "one"
 GOOD = call("report_back", filePath="a.py", lines=3, seen="2026-01-02")
@@ -63,7 +64,7 @@ def asked(
 # --- values -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "report", "value"),
     [
         (Finding, {"filePath": "a", "lines": 1}, Finding(filePath="a", lines=1)),

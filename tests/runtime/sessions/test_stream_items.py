@@ -21,6 +21,7 @@ from callboard.runtime.sessions.stream_items import (
     ToolProgress,
     reset_of,
 )
+from tests.tables import table
 
 EVENT = Event(7, 1_000, "client", "supervisor", 0, Ask("r", Json(b'"hi"')))
 AGENT = AgentView("host", "", "host", "hi", "thinking", "running", "", 1, 0, ZERO, 5, 0)
@@ -44,7 +45,7 @@ def parsed(frame: bytes) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines)  # a second data line would be lost here
 
 
-@pytest.mark.parametrize(("item", "kind", "id"), ITEMS)
+@table(("item", "kind", "id"), ITEMS)
 def test_an_item_is_a_server_sent_event_whose_id_is_its_seq_if_it_is_durable(
     item: AnyStreamItem, kind: str, id: int | None
 ) -> None:
@@ -56,7 +57,7 @@ def test_an_item_is_a_server_sent_event_whose_id_is_its_seq_if_it_is_durable(
     assert not item.to_dict().get("is_closed")
 
 
-@pytest.mark.parametrize(("item", "kind", "id"), ITEMS)
+@table(("item", "kind", "id"), ITEMS)
 def test_an_item_cannot_be_changed_and_its_encoding_changes_nothing(
     item: AnyStreamItem, kind: str, id: int | None
 ) -> None:

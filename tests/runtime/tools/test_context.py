@@ -16,6 +16,7 @@ from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools import context
 from callboard.runtime.tools.context import MAX_PROGRESS_CHARS, ToolContext
+from tests.tables import table
 
 
 def test_a_cancelled_context_says_so_and_raises() -> None:
@@ -157,7 +158,7 @@ def in_a_session() -> ToolContext:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("act", "is_used"),
     [
         (lambda ctx: None, False),
@@ -275,7 +276,7 @@ def test_progress_on_its_way_when_the_call_ends_is_told_once(
     assert [one.exc_info and one.exc_info[1] for one in caplog.records] == [fault]
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     ["timeout_s", "deadline", "access", "tools_change", "checkpoints", "_is_cancelled", "_is_over", "_loop"],
 )

@@ -17,6 +17,7 @@ from callboard.runtime.tools import docstrings
 from callboard.runtime.tools.docstrings import described
 from callboard.runtime.tools.tool import Tool
 from tests.runtime.reports import Callback, Finding, Located, Page, Sized, Span, Tree
+from tests.tables import table
 
 GOOGLE = """Find text
     in files.
@@ -72,7 +73,7 @@ def test_a_section_ends_where_the_next_begins_or_the_indentation_does() -> None:
     assert described(text).parameters == {"a": "One.", "b": "Two.", "d": "Three."}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "parameters"),
     [
         # Sections without indentation end at a heading, and at an underlined line, but at no other word.

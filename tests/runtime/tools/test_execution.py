@@ -27,6 +27,7 @@ from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
+from tests.tables import table
 from tests.waiting import until
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
@@ -136,7 +137,7 @@ class Odd(BaseException):
     pass
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "told"),
     [
         (ValueError("bad \0 value"), "ValueError: bad ␀ value"),

@@ -14,6 +14,7 @@ from callboard.runtime.sanitize import MAX_DEPTH
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
 from callboard.runtime.tools.output import MAX_ERROR_CHARS, Blocks, cut, describe, failed, returned
+from tests.tables import table
 
 TEXT = {"type": "text", "text": "hello"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -42,7 +43,7 @@ def refusal(value: object) -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [
         ("plain", "plain"),
@@ -72,7 +73,7 @@ def test_content_blocks_are_passed_on_as_they_are() -> None:
     assert read(Blocks([custom, TEXT])) == [custom, TEXT]
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [
         (b"raw\n", "raw\n"),
@@ -220,7 +221,7 @@ def hiding() -> Redactor:
     return redactor
 
 
-@pytest.mark.parametrize("before", range(160, 185))
+@table("before", range(160, 185))
 def test_no_part_of_a_secret_is_left_at_a_cut(before: int) -> None:
     text, redactor = "." * before + "open-sesame" + "." * 500, hiding()
     blocks = [{"type": "text", "text": text}]
@@ -236,7 +237,7 @@ def test_no_part_of_a_secret_is_left_at_a_cut(before: int) -> None:
         assert outcome.status == "ok"
 
 
-@pytest.mark.parametrize("inside", range(1, 11))
+@table("inside", range(1, 11))
 def test_no_part_of_a_secret_is_left_at_the_end_of_a_long_message(inside: int) -> None:
     error = ValueError("." * (MAX_ERROR_CHARS - inside) + "open-sesame")
     for told in (describe(error, hiding()), describe(ExceptionGroup("g", [error]), hiding())):

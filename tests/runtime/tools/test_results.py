@@ -19,6 +19,7 @@ from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.errors import InvalidAgent
 from callboard.runtime.tools.results import refuse_result
 from tests.runtime.reports import Boxed, Counted, Finding, Located, Page, Pair, Plain, Row, Span
+from tests.tables import table
 
 T = TypeVar("T")
 Name = NewType("Name", str)
@@ -58,7 +59,7 @@ def returning(hint: object) -> Callable[..., object]:
     return function
 
 
-@pytest.mark.parametrize(
+@table(
     "hint",
     [
         None, str, int, float, bool, object, Any, T, Name, Color, Blocks, Json, UUID, datetime.date,
@@ -74,7 +75,7 @@ def test_a_result_that_can_become_json_or_says_nothing_is_taken(hint: object) ->
     assert tool(returning(hint)).name
 
 
-@pytest.mark.parametrize(
+@table(
     ("hint", "why"),
     [
         (Iterator[str], "return a list"),

@@ -9,6 +9,7 @@ from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.signature import DictSignature
 from callboard.runtime.tools.tool import Tool, tool
+from tests.tables import table
 
 CTX = ToolContext(address="host.1")
 
@@ -55,7 +56,7 @@ def test_arguments_are_converted_to_their_annotations() -> None:
     assert text == "x 10 fast Span(start=1, end=2) 4 host.1"
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "problem"),
     [
         ("{}", "Missing argument `pattern`"),

@@ -18,6 +18,7 @@ from callboard.runtime.tools import tool as module
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool, is_async, tool
 from tests.runtime.reports import Plain
+from tests.tables import table
 
 EMPTY: dict[str, object] = {"type": "object"}
 
@@ -132,7 +133,7 @@ def test_functions_that_give_no_single_result_are_refused() -> None:
             Tool("x", "", EMPTY, no_function)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "advice"),
     [
         ({"effect": "delete"}, "effect is read, idempotent or write"),
@@ -328,7 +329,7 @@ def test_a_tool_takes_the_context_if_its_function_or_its_output_does() -> None:
     assert found != "plain", "it is measured and rendered"
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "words"),
     [
         ({"approval": "sometimes"}, "approval is"),

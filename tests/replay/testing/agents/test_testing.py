@@ -34,6 +34,7 @@ from callboard.testing import (
     simulate,
     sometimes,
 )
+from tests.tables import table
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 RAN: list[str] = []
@@ -405,7 +406,7 @@ def test_faults_may_be_named_or_given() -> None:
         Scenario(HOST, policy, faults="nonsense")
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "said"),
     [
         ({"monitors": always("x", lambda world: True)}, r"give a list, \[always"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from callboard.replay.testing.input_rules.openai import problem_of
+from tests.tables import table
 
 
 def chat(name: str = "look", arguments: object = "{}") -> str:
@@ -36,9 +37,7 @@ def test_calls_with_objects_are_taken() -> None:
     assert chat() == responses() == ""
 
 
-@pytest.mark.parametrize(
-    "arguments", ['{"a', "[1]", '"{}"', "", '{"a": NaN}', '{"a": 1, "a": 2}', '"\\ud800"', {}]
-)
+@table("arguments", ['{"a', "[1]", '"{}"', "", '{"a": NaN}', '{"a": 1, "a": 2}', '"\\ud800"', {}])
 def test_arguments_that_are_not_an_object_are_refused(arguments: object) -> None:
     assert "arguments" in chat(arguments=arguments)
     assert "arguments" in responses(arguments=arguments)

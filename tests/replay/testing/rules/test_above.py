@@ -19,6 +19,7 @@ from callboard.replay.testing.sessions.world import SessionWorld, in_random_orde
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
 from tests.replay.testing.edited_logs import Log, again, edited, of_kind
+from tests.tables import table
 
 PEOPLE = [profile("host", ["kid"]), profile("kid", [], ["look"])]
 POLICY = script(
@@ -70,8 +71,8 @@ def test_every_prefix_of_a_bound_session_resumes_to_a_good_end(name: str) -> Non
     assert check_resumes(KINDS[name], log, in_random_order(name)) == []
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("seed", range(15))
+@table("name", KINDS)
+@table("seed", range(15))
 def test_every_order_and_every_fault_keeps_the_rules(name: str, seed: int) -> None:
     chosen = faults("cancel", "crash", "detach", "close", "jump", "timeout", "unstarted", "twice", seed=seed)
     limits = Limits(max_parallel_calls=2, tokens=3_000, deadline_s=100)

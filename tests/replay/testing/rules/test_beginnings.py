@@ -23,6 +23,7 @@ from tests.actors.agent.test_request_prefix import with_context
 from tests.mutants.scenarios_contracts import inputs
 from tests.mutants.scenarios_state import contexts, handed_histories
 from tests.replay.testing.edited_logs import Log, Which, edited, find, of_kind
+from tests.tables import table
 
 LOG = list(SessionWorld(inputs()).run().log)
 PROMPTS_LOG: Final = SessionWorld(contexts()).run().log
@@ -119,7 +120,7 @@ DAMAGED: dict[str, tuple[Callable[[], Log], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@table("name", DAMAGED)
 def test_a_log_that_breaks_the_rule_of_contracts_is_found(name: str) -> None:
     damaged, why = DAMAGED[name]
     found = check_log(damaged(), kinds=(Contracts,))
@@ -141,8 +142,8 @@ def metadata(which: Which) -> CallMetadata:
     return end.metadata
 
 
-@pytest.mark.parametrize("agent", ["finder", "made", "plain"])
-@pytest.mark.parametrize(
+@table("agent", ["finder", "made", "plain"])
+@table(
     ("field", "wrong"),
     [("subagent", "x"), ("supervisor", "x"), ("response", "invalid_input"), ("delegation_context", "x")],
 )

@@ -20,6 +20,7 @@ from callboard.replay.testing.sessions.world import SessionWorld, in_random_orde
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
 from tests.replay.testing.edited_logs import Log, again, edited, limited, of_kind
+from tests.tables import table
 
 PEOPLE = [profile("host", ["kid"]), profile("kid", [], ["look"])]
 POLICY = script(
@@ -47,7 +48,7 @@ DOCTORED: dict[str, Callable[[], Log]] = {
 }
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
     found = check_log(DOCTORED[name](), is_at_rest=True, kinds=(Places,))
     assert {breach.rule for breach in found} == {Places.rule}
@@ -68,7 +69,7 @@ def test_requests_for_places_count_as_calls_in_flight() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@table("seed", range(40))
 def test_every_order_and_every_fault_keeps_the_rules(seed: int) -> None:
     chosen = faults("cancel", "crash", "close", "jump", "timeout", "unstarted", "twice", seed=seed)
     limits = Limits(max_parallel_calls=2, tokens=3_000, deadline_s=100)

@@ -20,6 +20,7 @@ from tests.mutants.scenarios_endings import DEAR, NOTHING
 from tests.mutants.scenarios_programs import cast, everything
 from tests.mutants.scripts import DONE, script
 from tests.replay.testing.edited_logs import Log, appended, edited, find, limited, of_kind
+from tests.tables import table
 
 
 def ran(*asks: object, limits: Limits = Limits(), **own: Limits) -> Log:  # noqa: B008  # never changed
@@ -71,7 +72,7 @@ DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
 }
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_a_rule_is_found(name: str) -> None:
     kind, log = DOCTORED[name]
     assert {breach.name for breach in check_log(log(), is_at_rest=True, kinds=(kind,))} == {kind.name}

@@ -49,6 +49,7 @@ from tests.replay.testing.edited_logs import (
 )
 from tests.replay.testing.scenarios import TWO, cancelled, closed, rich
 from tests.session_plans import Plan, play
+from tests.tables import table
 
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
 PAIR = SessionWorld(TWO).run().log
@@ -141,7 +142,7 @@ FOLLOWS = {
 supervisor kept the books of the log before it was changed."""
 
 
-@pytest.mark.parametrize("name", [one.name for one in INVARIANTS if one.name in DOCTORED])
+@table("name", [one.name for one in INVARIANTS if one.name in DOCTORED])
 def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> None:
     found = check_log(DOCTORED[name]())
     assert {breach.name for breach in found} == {name, *FOLLOWS.get(name, ())}, [str(one) for one in found]
@@ -211,7 +212,7 @@ def test_an_invariant_is_found_by_its_name() -> None:
     assert all(one.rule.endswith(".") for one in INVARIANTS)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@table("seed", range(30))
 def test_a_log_can_be_checked_in_one_pass(seed: int) -> None:
     world = play(Plan(seed))
     assert check_log(iter(world.log), is_at_rest=world.failure is None) == []

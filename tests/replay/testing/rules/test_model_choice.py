@@ -35,6 +35,7 @@ from tests.mutants.campaign import without_faults
 from tests.mutants.scenarios_fallback import BUSY, FALLBACK, SECOND, rounds, small
 from tests.replay.testing.edited_logs import Log
 from tests.several_models import FILE
+from tests.tables import table
 
 SMALL = SessionWorld(small()).run().log
 ROUNDS = SessionWorld(without_faults(rounds())).run().log
@@ -108,7 +109,7 @@ def test_every_session_with_fallbacks_goes_on_from_a_crash(name: str) -> None:
         assert check_resumes(world.scenario, world.log[:length], start=length) == []
 
 
-@pytest.mark.parametrize("name", FALLBACK)
+@table("name", FALLBACK)
 def test_sessions_with_fallbacks_break_no_rule_in_random_orders(name: str) -> None:
     for seed in range(3):
         assert breaches_of(SessionWorld(FALLBACK[name]).run(in_random_order(seed))) == []

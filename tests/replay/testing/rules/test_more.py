@@ -47,6 +47,7 @@ from tests.golden import SESSIONS, golden
 from tests.mutants.scripts import DONE, LOOK, by_place, greedy, race, script
 from tests.replay.testing.edited_logs import Log, again, appended, edited, find, limited, of_kind
 from tests.replay.testing.scenarios import PROFILES, TWO, cancelled, closed, policy, rich
+from tests.tables import table
 
 PROMPT = text_json("go")
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
@@ -94,7 +95,7 @@ def _is_accepted(event: object) -> bool:
     return isinstance(body, ReportJudged) and body.verdict == "accepted"
 
 
-@pytest.mark.parametrize("rule", DOCTORED, ids=lambda rule: rule.name)
+@table("rule", DOCTORED, ids=lambda rule: rule.name)
 def test_a_log_that_breaks_a_rule_is_found(rule: type[Invariant]) -> None:
     found = check_log(DOCTORED[rule](), is_at_rest=True, kinds=(rule,))
     assert {breach.rule for breach in found} == {rule.rule}

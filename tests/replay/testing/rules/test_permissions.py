@@ -20,6 +20,7 @@ from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants import scenarios_rights as rights
 from tests.replay.testing.edited_logs import Log, Which, edited, find, of_kind
+from tests.tables import table
 
 
 def log_of(scenario: Scenario) -> Log:
@@ -185,7 +186,7 @@ DAMAGED: dict[str, _Case] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@table("name", DAMAGED)
 def test_a_log_that_breaks_a_rule_of_rights_or_labels_is_found(name: str) -> None:
     kind, damaged, why = DAMAGED[name]
     found = check_log(damaged(), kinds=(kind,))

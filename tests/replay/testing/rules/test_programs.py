@@ -28,6 +28,7 @@ from tests.mutants.scenarios_programs import PROGRAMS, Running, cast, everything
 from tests.mutants.scenarios_state import last_words
 from tests.mutants.scripts import DONE
 from tests.replay.testing.edited_logs import Log, appended, edited, find, limited, of_kind
+from tests.tables import table
 
 
 def log_of(name: str, seed: int = 1) -> Log:
@@ -83,7 +84,7 @@ DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
 }
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
     rule, doctored = DOCTORED[name]
     found = check_log(doctored(), is_at_rest=True, kinds=(rule,))

@@ -4,7 +4,6 @@ it does not.
 
 from collections.abc import Sequence
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.waiting import waits_of
@@ -21,6 +20,7 @@ from callboard.replay.testing.rules.task_waits import Waited, Waits
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants import scenarios_waits as scenarios
 from tests.mutants.campaign import without_faults
+from tests.tables import table
 
 BEGIN = Begin(Json(b'{"name":"host"}'), NULL, ModelSpec("m", 10), Limits())
 
@@ -41,7 +41,7 @@ def ends(log: Sequence[Event]) -> list[Event]:
     return [one for one in log if isinstance(one.body, DelegationEnded) and one.recipient == "host"]
 
 
-@pytest.mark.parametrize("name", scenarios.WAITS)
+@table("name", scenarios.WAITS)
 def test_sessions_with_waits_keep_the_rule_in_any_order(name: str) -> None:
     for seed in range(5):
         assert not broken(SessionWorld(scenarios.WAITS[name]).run(in_random_order(seed)).log)

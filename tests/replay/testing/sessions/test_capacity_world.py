@@ -48,6 +48,7 @@ from tests.mutants.scenarios_capacity import (
     turns,
 )
 from tests.mutants.scripts import DONE, PAY, script
+from tests.tables import table
 
 BOUNDS = Bounds(200)
 
@@ -124,7 +125,7 @@ def test_sessions_take_turns() -> None:
     assert {session.ended.kind for session in world.sessions.values()} == {"answered"}
 
 
-@pytest.mark.parametrize("name", SHARED)
+@table("name", SHARED)
 def test_each_log_verifies_by_itself(name: str) -> None:
     for seed in range(3):
         world = CapacityWorld(SHARED[name]).run(in_random_order(seed))

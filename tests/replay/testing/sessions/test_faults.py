@@ -24,6 +24,7 @@ from callboard.replay.testing.sessions.scenario import Scenario, ask
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.mutants.scenarios_state import contexts
 from tests.replay.testing.scenarios import RICH, SCHEMA
+from tests.tables import table
 
 ABLE = replace(RICH, asks=[ask(schema=SCHEMA, limits=Limits(deadline_s=1_000))])
 
@@ -48,7 +49,7 @@ def injected(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorl
     return world
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@table("kind", sorted(KINDS))
 def test_a_fault_strikes_and_breaks_no_rule(kind: str) -> None:
     scenario = contexts() if kind == "unmade" else ABLE
     worlds = [injected(kind, seed, scenario) for seed in range(3)]

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from callboard.actors.protocol.client_messages import AskEnded, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
@@ -15,6 +13,7 @@ from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH
+from tests.tables import table
 
 CRASHING = replace(RICH, faults=faults("crash", "fence", most=9, fault_mixes=0))
 
@@ -160,7 +159,7 @@ def test_a_reopening_that_a_fenced_process_loses_leaves_no_message_to_be_handled
     assert breaches_of(finish(world)) == []
 
 
-@pytest.mark.parametrize("seed", range(25))
+@table("seed", range(25))
 def test_sessions_that_die_again_and_again_come_to_a_good_end(seed: int) -> None:
     world = SessionWorld(CRASHING).run(in_random_order(seed))
     assert world.injected
@@ -218,7 +217,7 @@ def test_nothing_but_a_port_or_a_kill_strikes_a_process_that_detaches() -> None:
     assert struck == (set(FAULTS["model"]) - ABORTED) | {"crash"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@table("seed", range(8))
 def test_polite_ends_and_kills_at_any_moment_leave_a_good_log(seed: int) -> None:
     world = SessionWorld(DETACHING).run(in_random_order(seed), 3_000)
     assert breaches_of(finish(world)) == []

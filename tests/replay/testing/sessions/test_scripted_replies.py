@@ -24,6 +24,7 @@ from callboard.replay.verify import Verifier
 from tests.effort import effort
 from tests.mutants.campaign import without_faults
 from tests.mutants.scenarios_programs import PROGRAMS
+from tests.tables import table
 
 
 def two_asks(prompt: object) -> Generator[Step, Answers, object]:
@@ -80,7 +81,7 @@ def test_every_order_and_every_fault_keeps_the_rules(name: str, seed: int) -> No
     assert breaches_of(world) == []
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@table("name", PROGRAMS)
 def test_logs_of_programs_are_verified(name: str) -> None:
     world = SessionWorld(without_faults(PROGRAMS[name])).run(in_random_order(5))
     assert Verifier(world.log).run() is None

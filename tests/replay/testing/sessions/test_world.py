@@ -30,6 +30,7 @@ from callboard.replay.testing.world import Covers, Heals
 from callboard.replay.verify import Verifier
 from tests.poison import poison_agents, poison_supervisor
 from tests.replay.testing.scenarios import RICH, TWO
+from tests.tables import table
 
 DONE = Scenario([profile("host")], lambda request: Reply("done"), [ask()])
 
@@ -62,7 +63,7 @@ def test_the_same_moves_lead_to_the_same_log_and_digest() -> None:
     assert again.trace() == first.trace()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_every_log_verifies_in_every_order(seed: int) -> None:
     world = SessionWorld(RICH).run(in_random_order(seed))
     assert Verifier(world.log).run() is None

@@ -10,9 +10,10 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.link import Link
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "parameters"),
     [
         ("postgresql://", {}),
@@ -45,7 +46,7 @@ def test_schema_and_prepare_are_callboards_own_parameters() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "said"),
     [
         ("postgresql://u:s3cret@h:port/db", "HOST:PORT"),

@@ -7,6 +7,7 @@ import pytest
 
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.health import Health, Replica, health_of
+from tests.tables import table
 
 SOUND = Health("on", "on", "on", "", (), has_failover=False)
 SYNC = Replica("b", "sync", 0, None)
@@ -16,7 +17,7 @@ def rows_of(settings: tuple[str, ...], replicas: Sequence[tuple[Any, ...]] = ())
     return lambda query: list(replicas) if "pg_stat_replication" in query else [settings]
 
 
-@pytest.mark.parametrize(
+@table(
     ("changed", "words"),
     [
         ({}, []),

@@ -17,6 +17,7 @@ from callboard.actors.protocol.errors import (
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, is_starting, store_error
 from callboard.runtime.log.reading import open_reader
+from tests.tables import table
 
 ADDRESS = address_of("postgresql://user:s3cret@host/db")
 
@@ -28,7 +29,7 @@ def failure(state: str, words: str = "it failed") -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "kind", "step"),
     [
         ("28P01", StoreUnreadable, "password"),

@@ -20,6 +20,7 @@ from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.rows import CHUNK_BYTES, CHUNK_FIELDS, ODD_MAX, Rows
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, Blobs
 from tests.effort import effort
+from tests.tables import table
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -287,7 +288,7 @@ def test_a_chunk_is_full_at_its_bound(size: int, chunks: list[int], monkeypatch:
     assert rows.size == size + 1 + 200
 
 
-@pytest.mark.parametrize(
+@table(
     ("changed", "is_odd"),
     [
         ({"at": -(2**17)}, False),

@@ -33,9 +33,10 @@ from callboard.runtime.log.sqlite.store_errors import (
     store_error,
 )
 from tests.runtime.log.kit import added, events, large, run
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "kind", "said"),
     [
         (sqlite3.SQLITE_READONLY, StoreReadOnly, "open_reader"),

@@ -19,6 +19,7 @@ from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import Attribute, attributes_of, cut, span_name
 from callboard.runtime.log.telemetry.spans import Span
 from tests.runtime.telemetry.sessions import SECRET_WORDS, USED, spans_of_host
+from tests.tables import table
 
 
 def one(operation: str, name: str) -> Span:
@@ -174,7 +175,7 @@ def chat(reply: ModelReplied | None, **more: Any) -> Span:
     return made("chat", CallModel("host.1", 3), reply, asked=ASKED, **{"model": MODEL, **more})
 
 
-@pytest.mark.parametrize(
+@table(
     ("span", "expected"),
     [
         (chat(ModelReplied(6)), CHAT),

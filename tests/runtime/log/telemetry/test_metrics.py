@@ -15,6 +15,7 @@ from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS, Instrument, Labels, measured
 from callboard.runtime.log.telemetry.spans import Operation, Span
 from tests.runtime.telemetry.sessions import USED, spans_of_host
+from tests.tables import table
 
 
 def sums() -> Counter[tuple[Instrument, Labels]]:
@@ -77,7 +78,7 @@ CALL: list[tuple[Instrument, Labels, float]] = [
 ASKED_MODEL = ModelSpec("m", origin=Origin("a", "google", model="m-1"))
 
 
-@pytest.mark.parametrize(
+@table(
     ("span", "expected"),
     [
         (

@@ -24,11 +24,12 @@ from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
 from tests.runtime.models.anthropic.kit import content_of
+from tests.tables import table
 
 JsonObject = dict[str, object]
 
 
-@pytest.mark.parametrize(
+@table(
     "block",
     [
         {"type": "tool_use", "id": "i", "input": {}},
@@ -79,7 +80,7 @@ def test_arguments_of_a_whole_message_that_are_no_object_are_kept_as_text() -> N
     assert content_of(answer_of(message(block))) == [block]
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "expected"),
     [
         ({"input_tokens": 1, "output_tokens": 2}, Usage(1, 2)),

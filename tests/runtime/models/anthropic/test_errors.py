@@ -5,6 +5,7 @@ import pytest
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.models.anthropic.errors import service_error
 from callboard.runtime.models.failures import MESSAGE_CHARS_MAX, UNREPORTED, for_log
+from tests.tables import table
 
 STATUSES = [
     (400, "invalid_request_error", False, ZERO),
@@ -28,7 +29,7 @@ def _body(kind: str, message: str = "why") -> dict[str, object]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-@pytest.mark.parametrize(("status", "kind", "is_retryable", "charge"), STATUSES)
+@table(("status", "kind", "is_retryable", "charge"), STATUSES)
 def test_every_status_has_its_outcome(status: int, kind: str, is_retryable: bool, charge: object) -> None:
     found = service_error(status, {"request-id": "req_1"}, _body(kind))
     assert (found.failure.code, found.failure.is_retryable) == (kind, is_retryable)
@@ -36,8 +37,8 @@ def test_every_status_has_its_outcome(status: int, kind: str, is_retryable: bool
     assert found.usage == charge
 
 
-@pytest.mark.parametrize(("status", "kind", "is_retryable", "charge"), STATUSES)
-@pytest.mark.parametrize("body", [None, "<html>", "no", {}, {"error": "x"}, {"error": {"type": 1}}, [1]])
+@table(("status", "kind", "is_retryable", "charge"), STATUSES)
+@table("body", [None, "<html>", "no", {}, {"error": "x"}, {"error": {"type": 1}}, [1]])
 def test_a_status_without_the_services_error_form_is_named_by_its_number(
     status: int, kind: str, is_retryable: bool, charge: object, body: object
 ) -> None:

@@ -16,6 +16,7 @@ from callboard.replay.testing.input_rules.messages import problem_of
 from callboard.runtime.models.anthropic.request import Cache, body_of, headers_of
 from tests.realdata import episodes, record
 from tests.runtime.models.anthropic.kit import as_json, request_with
+from tests.tables import table
 
 JsonObject = dict[str, object]
 
@@ -115,7 +116,7 @@ def test_headers_come_from_the_logged_parameters() -> None:
 # --- forced tools -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "is_forced"),
     [
         ("claude-sonnet-4-5", True),

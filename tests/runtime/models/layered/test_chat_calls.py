@@ -6,6 +6,7 @@ import pytest
 
 from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, LOST, NAMELESS, NO_NAME, UNCLEAR
 from callboard.runtime.models.layered.chat_calls import Piece, joined, piece_of
+from tests.tables import table
 
 TOOLS = frozenset({"look", "write"})
 A, B = '{"path":"A"}', '{"path":"B"}'
@@ -20,7 +21,7 @@ def calls_of(*pieces: Piece, closing: tuple[Piece, ...] = ()) -> list[tuple[str,
     return [(one.name, *one.arguments) for one in joined(pieces, closing, TOOLS)]
 
 
-@pytest.mark.parametrize(
+@table(
     "pieces",
     [
         [piece(0, "a", "look", ""), piece(0, "", "", A), piece(1, "b", "look", B)],

@@ -46,6 +46,7 @@ from tests.runtime.models.layered.kit import (
     model_at,
     said,
 )
+from tests.tables import table
 
 
 def ask(model: LayeredModel, *requests: Any) -> list[Any]:
@@ -278,9 +279,9 @@ LEFT_OUT: dict[Any, list[tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("is_null", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", OPENAI_DIALECTS)
+@table("is_null", [True, False])
+@table("stream", [True, False])
+@table("dialect", OPENAI_DIALECTS)
 def test_a_whole_answer_is_read_without_the_keys_that_say_nothing(
     dialect: Any, stream: bool, is_null: bool
 ) -> None:

@@ -12,6 +12,7 @@ from callboard.replay.testing.input_rules.gemini import problem_of
 from callboard.replay.testing.input_rules.problems import request_problem
 from callboard.runtime.models.layered.schemas import is_strict, sendable, sendable_to_gemini, sendable_to_nova
 from tests.runtime.models.anthropic.kit import as_json
+from tests.tables import table
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 STRICT = {**OBJECT, "required": ["a"], "additionalProperties": False}
@@ -166,7 +167,7 @@ def test_lost_words_go_into_the_description() -> None:
     assert '"required":["b"]' in sent["description"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         (STRICT, True),
