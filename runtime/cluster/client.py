@@ -28,7 +28,6 @@ from callboard.runtime.control.wire import (
     TellAgent,
 )
 from callboard.runtime.label_names import labels_of
-from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.commands import CommandRow
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import EventLog
@@ -49,24 +48,30 @@ WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
 
 
 class Client:
-    """A handle on the sessions of a log on a server. `Runtime.connect` makes it; use it with `async with`.
+    """A handle on the sessions of a log on a server. `Runtime.connect` or `RayShards.connect` makes it.
+
+    Use it with `async with`.
 
     A session without an owner goes to a worker that has its agent. Without such a worker the command waits,
     and `stats` names the reason. A caller that was cancelled, or died, sends the same command with the same
     `request_id` again, and gets the same result.
     """
 
-    def __init__(self, url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> None:
+    def __init__(self, log: PostgresLog) -> None:
+        self._log = log
+        self._leases = log.leases()
+        self._followed = FollowedLog(log, self.is_shared)
+        self._catalog = SessionCatalog(log, live_sessions_of(log))
+
+    @classmethod
+    def at(cls, url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> Self:
+        """Return a client of the log at an address, as `Runtime.connect` does. Raises MisuseError."""
         if not is_server(url):
             raise MisuseError(
                 "a client needs a log on a server: connect('postgresql://USER@HOST/DATABASE'); a log in a "
                 "file belongs to one process, which you reach with `callboard tell` and its relatives"
             )
-        address = server_of(url)
-        self._log = PostgresLog(address, key, encryption_key=encryption_key)
-        self._leases = Leases(address, key, encryption_key=encryption_key)
-        self._followed = FollowedLog(self._log, self.is_shared)
-        self._catalog = SessionCatalog(self._log, live_sessions_of(self._log))
+        return cls(PostgresLog(server_of(url), key, encryption_key=encryption_key))
 
     def __repr__(self) -> str:
         return f"Client({str(self._log.address)!r})"

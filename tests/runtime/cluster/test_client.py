@@ -182,6 +182,6 @@ def test_a_client_needs_to_be_connected(world: World) -> None:
         from callboard.actors.protocol.errors import StoreFailed
 
         with pytest.raises(StoreFailed, match="not open"):
-            await Client(world.place.url).submit("s", "one", host="host")
+            await Client.at(world.place.url).submit("s", "one", host="host")
 
     run(scene)
