@@ -5,7 +5,7 @@ read from the log, so it does not matter which worker has the session, or whethe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
@@ -39,6 +39,8 @@ from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.stream_items import Snapshot, StreamEvent, TextReset
+from callboard.runtime.sessions.stream_reader import choice_of
 
 T = TypeVar("T")
 ToSession: TypeAlias = TellAgent | CancelAsk | AnswerApproval | SetTools
@@ -264,6 +266,24 @@ class Client:
         Waits for the first event of a session that no worker has opened yet. Reading raises SessionNotFound.
         """
         return self._followed.events(session_id, start)
+
+    def stream(
+        self, session_id: str, after: int | None = None, *, of: str | None = None
+    ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
+        """Yield what `Session.stream` yields, wherever the session runs, apart from live text and progress.
+
+        after: the id of the last item that the reader saw. The events after it come instead of a snapshot: in
+        order, and each once. of: an address, to limit the events to those of one agent.
+        The text of a reply is in its event, so text that was lost with an owner, or that another process
+        shows, does not come. A new event comes within a second, and within 40 ms while others come.
+        The stream ends once the session is closed; until then it waits, also for a session that no worker has
+        opened yet. It survives a change of the owner and a restart of the server.
+
+        Raises MisuseError for another `of` than an address. Reading it raises MisuseError for another `after`
+        than an event of this session, SessionNotFound, and StoreError for a server that does not come back:
+        continue with the id of the last item.
+        """
+        return self._followed.stream(session_id, after, choice_of(of))
 
     async def sessions(
         self,

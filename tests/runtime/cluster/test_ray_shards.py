@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.client_messages import SessionClosed
-from callboard.actors.protocol.errors import MisuseError, StoreError
+from callboard.actors.protocol.errors import MisuseError, WrongKey
 from callboard.runtime.cluster.ray_shard import SessionAnswer, ShardAnswer, ShardSpec
 from callboard.runtime.cluster.ray_shards import RayShards, start_shards
 from callboard.runtime.log.opening import open_log
@@ -73,7 +73,7 @@ DIGEST_KEY = b"d" * 32
 
 def with_keys(log: str) -> Runtime:
     """Return the runtime of shards whose log is encrypted and keyed."""
-    return Runtime(open_log(log, DIGEST_KEY, encryption_key=ENCRYPTION_KEY))
+    return Runtime(open_log(log, key=DIGEST_KEY, encryption_key=ENCRYPTION_KEY))
 
 
 def test_the_client_of_shards_has_the_log_and_the_keys_of_their_runtime(place: OnServer) -> None:
@@ -82,12 +82,12 @@ def test_the_client_of_shards_has_the_log_and_the_keys_of_their_runtime(place: O
 
     async def scene() -> None:
         async with with_keys(place.url) as runtime:
-            await (await runtime.open(host, session_id="s")).aclose()
+            await (await runtime.open(host, session_id="s")).close()
         spec = ShardSpec(place.url, AGENTS, f"{__name__}:with_keys")
         async with RayShards(spec, ["a"]).connect() as client:
             assert [row.session_id async for row in client.sessions()] == ["s"]
             assert isinstance([one.body async for one in client.events("s")][-1], SessionClosed)
-        with pytest.raises(StoreError, match="key"):
+        with pytest.raises(WrongKey, match="digest key"):
             async with RayShards(ShardSpec(place.url, AGENTS), ["a"]).connect():
                 pass
 
