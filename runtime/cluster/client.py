@@ -16,7 +16,8 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
-from callboard.runtime.cluster.following import PAUSE_S, PAUSE_S_MAX, FollowedLog
+from callboard.runtime.cluster.following import FollowedLog
+from callboard.runtime.cluster.standings import PAUSE_S, longer
 from callboard.runtime.cluster.status import ClusterStats, stats_of
 from callboard.runtime.control.wire import (
     AnswerApproval,
@@ -365,7 +366,7 @@ class Client:
                     _value(row, Any)
                 return row
             await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_S_MAX)
+            pause = longer(pause)
 
 
 def _id_of(request_id: str | None) -> str:

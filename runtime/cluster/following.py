@@ -6,12 +6,12 @@ events are read by their seq, so none is missed and none comes twice, whoever wr
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, TellEnded
 from callboard.actors.protocol.errors import SessionNotFound, StoreFailed, TellRefused
 from callboard.actors.protocol.events import Event
-from callboard.runtime.cluster.standings import Standings, next_turn
+from callboard.runtime.cluster.standings import AT_ONCE_S, PAUSE_S, Standings, longer
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Stored, event_of
 from callboard.runtime.sessions.outcome import Outcome
@@ -28,9 +28,6 @@ from callboard.runtime.sessions.stream_items import (
 from callboard.runtime.sessions.stream_reader import StreamChoice
 from callboard.runtime.sessions.streaming import check_after
 
-PAUSE_S: Final = 0.02  # before the log is asked again; twice as long each time, up to `PAUSE_S_MAX`
-PAUSE_S_MAX: Final = 1.0
-
 
 class FollowedLog:
     """Reads what others write. is_shared: says of a session without events whether one may still begin."""
@@ -44,7 +41,7 @@ class FollowedLog:
         self, session_id: str, after: int | None, choice: StreamChoice
     ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
         """Yield a snapshot, or the items after a seq, and then those of new events. See `Client.stream`."""
-        standing = await self._standings.of(session_id)
+        standing = await self._standings.other_than(session_id, -1)
         if standing is None:
             await self.page(session_id, 1, 1)
         head = 0 if standing is None else standing.head
@@ -69,9 +66,10 @@ class FollowedLog:
 
         Raises SessionNotFound, StoreFailed if the server has lost events that were read.
         """
-        pause, seen = PAUSE_S, 0
+        pause, seen = AT_ONCE_S, 0
         while True:
-            standing = await self._standings.of(session_id)
+            standing = await self._standings.other_than(session_id, start - 1, pause)
+            pause = longer(pause)
             if standing is not None and standing.head < seen:
                 raise StoreFailed(
                     f"session {session_id} ends at event {standing.head}, but event {seen} was read before: "
@@ -80,13 +78,12 @@ class FollowedLog:
             if standing is not None and standing.is_closed and standing.head < start:
                 return
             if standing is None or standing.head >= start:
-                for row in await self.page(session_id, start):
-                    pause = PAUSE_S
+                page = await self.page(session_id, start)
+                for row in page:
                     seen, start = row.seq, row.seq + 1
                     yield event_of(session_id, row)
-            if standing is None or standing.head < start:
-                await next_turn(pause)
-                pause = min(2 * pause, PAUSE_S_MAX)
+                if page:
+                    pause = AT_ONCE_S if len(page) == PAGE else PAUSE_S
 
     async def page(self, session_id: str, start: int, limit: int = PAGE) -> Sequence[Stored]:
         """Return some events from a seq on; none of a session that waits for the worker that opens it."""

@@ -7,7 +7,7 @@ handed to a thread run whole.
 
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -99,9 +99,12 @@ class PostgresLog(EventLog):
         # Behind the appends that were handed over before: after a cancelled one it says what became of it.
         return await self._write(lambda store: store.head(session_id))
 
-    async def standings(self, session_ids: Iterable[str]) -> dict[str, Standing]:
-        """Return where sessions stand, asked for in one statement. Unknown and deleted ones are missing."""
-        return await self._run(lambda store: store.tables.standings(session_ids))
+    async def standings(self, known: Collection[tuple[str, int]]) -> dict[str, Standing | None]:
+        """Return where those sessions stand that do not end at this seq, or are closed, in one statement.
+
+        None for one that is unknown or deleted.
+        """
+        return await self._run(lambda store: store.tables.standings(known))
 
     async def owner(self, session_id: str) -> str:
         found = await self._run(lambda store: LeaseTables(store.tables, None).owner(session_id))

@@ -13,7 +13,7 @@ from callboard.actors.protocol.errors import MisuseError, SessionNotFound, Store
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.runtime.agent import Agent
-from callboard.runtime.cluster import following
+from callboard.runtime.cluster import standings
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.models.scripted import ScriptedModel, say
@@ -28,7 +28,7 @@ PLAIN = Agent("host", model=ScriptedModel(lambda request: say("done")))
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "PAUSE_S_MAX", 0.02)
+    monkeypatch.setattr(standings, "PAUSE_S_MAX", 0.02)
 
 
 async def items_of(client: Client, after: int | None, of: str | None = None) -> list[StreamItem]:
