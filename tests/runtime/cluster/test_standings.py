@@ -54,6 +54,10 @@ def test_all_that_have_their_turn_are_one_statement_and_only_news_wake_them(
         assert log.asked[-1] == {("bb", 3)}
         assert not waiting[1].done()
         waiting[1].cancel()
+        asked = len(log.asked)
+        while standings._turns:  # noqa: ASYNC110  # it tells no one
+            await asyncio.sleep(0.005)
+        assert len(log.asked) == asked  # for readers that have left, nothing is asked
 
     asyncio.run(asyncio.wait_for(scene(), 20))
 
