@@ -7,6 +7,7 @@ A private server is started in the folder, with its durability on, and shares th
     append     microseconds an event, and of them the client's CPU, by the size of the batch
     writers    events a second of two processes, against one
     takeover   milliseconds to take over a session of 100,000 events
+    followers  appends beside a client that follows 5,000 idle sessions, against none, and the client's CPU
     w1         the fan-out of the peers' workloads (needs CALLBOARD_BENCH, see README.md)
     network    the same with 5 ms more for each round trip to the server
 
@@ -17,6 +18,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,6 +34,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from log_append import event  # noqa: E402  # after the folder of the tests is on the path
 
+from callboard.runtime.cluster.client import Client  # noqa: E402  # as above
 from callboard.runtime.log.opening import open_log  # noqa: E402  # as above
 from callboard.runtime.log.protocol import Append, Head  # noqa: E402  # as above
 from tests.postgres_server import Server, started  # noqa: E402  # as above
@@ -45,6 +48,7 @@ DURABLE = {
 }
 BATCHES = (1, 16, 128)
 LONG = 100_000
+FOLLOWED = 5_000
 ADDED_MS = 5
 
 
@@ -118,6 +122,58 @@ def takeover(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     print(f"takeover  {found['pg']:.1f} ms of {LONG:,} events; sqlite {found['lite']:.1f} ms")
 
 
+async def follow(address: str) -> None:
+    """Follow many sessions in one client, until the process is ended."""
+    async with Client.at(address) as client:
+        for number in range(FOLLOWED):
+            await client.log.create(f"f{number}", 1, "")
+
+        async def one(number: int) -> None:
+            async for _ in client.stream(f"f{number}", after=0):
+                pass
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(FOLLOWED):
+                group.create_task(one(number))
+            await asyncio.sleep(4)  # by then they ask at their slowest pace
+            print("ready", flush=True)
+
+
+def followers(server: Server, folder: Path, rounds: int, seconds: float) -> None:
+    """Compare appends with and without a client that follows many sessions."""
+    batch = BATCHES[1]
+    times: list[tuple[float, float]] = []
+    with subprocess.Popen(
+        [sys.executable, __file__, "--follow", server.url()], stdout=subprocess.PIPE
+    ) as running:
+        try:
+            assert running.stdout is not None
+            running.stdout.readline()
+            used, went = _cpu_s(running.pid), 0.0
+            for _ in range(rounds):
+                running.send_signal(signal.SIGSTOP)
+                alone, _ = asyncio.run(append(server.url(), batch, seconds))
+                running.send_signal(signal.SIGCONT)
+                begun = time.perf_counter()
+                beside, _ = asyncio.run(append(server.url(), batch, seconds))
+                went += time.perf_counter() - begun
+                times.append((beside, alone))
+            used = _cpu_s(running.pid) - used
+        finally:
+            running.kill()
+    beside, alone = (statistics.median(column) for column in zip(*times, strict=True))
+    print(
+        f"followers {FOLLOWED:,}: {beside:.1f} us an event, alone {alone:.1f}: {beside / alone:.2f}; "
+        f"their client's CPU {used / went:.1%}"
+    )
+
+
+def _cpu_s(process: int) -> float:
+    """Return the seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def w1(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     """Compare the fan-out on both stores."""
     pg, lite = fan_outs({"postgres": server.url, "sqlite": None}, folder, rounds)
@@ -170,6 +226,7 @@ WORKS: dict[str, Callable[[Server, Path, int, float], None]] = {
     "append": appends,
     "writers": writers,
     "takeover": takeover,
+    "followers": followers,
     "w1": w1,
     "network": network,
 }
@@ -184,7 +241,11 @@ def main() -> None:
     )
     parser.add_argument("--work", nargs="+", choices=WORKS, default=[*WORKS])
     parser.add_argument("--one-writer", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--follow", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.follow:
+        asyncio.run(follow(options.follow))
+        return
     if options.one_writer:
         took, _ = asyncio.run(append(options.one_writer, 128, options.seconds))
         print(1e6 / took)

@@ -162,7 +162,7 @@ class Runtime(Operations, Running):
 
         Parameters: see `open_log`. Raises MisuseError for a log that is not on a server.
         """
-        return Client(url, key, encryption_key=encryption_key)
+        return Client.at(url, key, encryption_key=encryption_key)
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()

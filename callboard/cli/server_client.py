@@ -38,7 +38,7 @@ def ask_server(url: str, command: Command) -> Any:
 
 async def _asked(url: str, command: Command) -> Any:
     key, encryption_key = log_keys()
-    async with Client(url, key, encryption_key=encryption_key) as client:
+    async with Client.at(url, key, encryption_key=encryption_key) as client:
         match command:
             case TellAgent() | CancelAsk() | AnswerApproval() | SetTools():
                 if not await client.is_shared(command.session):

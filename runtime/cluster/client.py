@@ -5,7 +5,7 @@ read from the log, so it does not matter which worker has the session, or whethe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
@@ -16,7 +16,8 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
-from callboard.runtime.cluster.following import PAUSE_S, PAUSE_S_MAX, FollowedLog
+from callboard.runtime.cluster.following import FollowedLog
+from callboard.runtime.cluster.standings import PAUSE_S, longer
 from callboard.runtime.cluster.status import ClusterStats, stats_of
 from callboard.runtime.control.wire import (
     AnswerApproval,
@@ -28,7 +29,6 @@ from callboard.runtime.control.wire import (
     TellAgent,
 )
 from callboard.runtime.label_names import labels_of
-from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.commands import CommandRow
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import EventLog
@@ -40,6 +40,8 @@ from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.stream_items import Snapshot, StreamEvent, TextReset
+from callboard.runtime.sessions.stream_reader import choice_of
 
 T = TypeVar("T")
 ToSession: TypeAlias = TellAgent | CancelAsk | AnswerApproval | SetTools
@@ -49,24 +51,30 @@ WAITING_MAX: Final = 1_000  # sessions in the answer of `stats`
 
 
 class Client:
-    """A handle on the sessions of a log on a server. `Runtime.connect` makes it; use it with `async with`.
+    """A handle on the sessions of a log on a server. `Runtime.connect` or `RayShards.connect` makes it.
+
+    Use it with `async with`.
 
     A session without an owner goes to a worker that has its agent. Without such a worker the command waits,
     and `stats` names the reason. A caller that was cancelled, or died, sends the same command with the same
     `request_id` again, and gets the same result.
     """
 
-    def __init__(self, url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> None:
+    def __init__(self, log: PostgresLog) -> None:
+        self._log = log
+        self._leases = log.leases()
+        self._followed = FollowedLog(log, self.is_shared)
+        self._catalog = SessionCatalog(log, live_sessions_of(log))
+
+    @classmethod
+    def at(cls, url: str, key: bytes | None = None, *, encryption_key: bytes | None = None) -> Self:
+        """Return a client of the log at an address, as `Runtime.connect` does. Raises MisuseError."""
         if not is_server(url):
             raise MisuseError(
                 "a client needs a log on a server: connect('postgresql://USER@HOST/DATABASE'); a log in a "
                 "file belongs to one process, which you reach with `callboard tell` and its relatives"
             )
-        address = server_of(url)
-        self._log = PostgresLog(address, key, encryption_key=encryption_key)
-        self._leases = Leases(address, key, encryption_key=encryption_key)
-        self._followed = FollowedLog(self._log, self.is_shared)
-        self._catalog = SessionCatalog(self._log, live_sessions_of(self._log))
+        return cls(PostgresLog(server_of(url), key, encryption_key=encryption_key))
 
     def __repr__(self) -> str:
         return f"Client({str(self._log.address)!r})"
@@ -260,6 +268,24 @@ class Client:
         """
         return self._followed.events(session_id, start)
 
+    def stream(
+        self, session_id: str, after: int | None = None, *, of: str | None = None
+    ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
+        """Yield what `Session.stream` yields, wherever the session runs, apart from live text and progress.
+
+        after: the id of the last item that the reader saw. The events after it come instead of a snapshot: in
+        order, and each once. of: an address, to limit the events to those of one agent.
+        The text of a reply is in its event, so text that was lost with an owner, or that another process
+        shows, does not come. A new event comes within a second, and within 40 ms while others come.
+        The stream ends once the session is closed; until then it waits, also for a session that no worker has
+        opened yet. It survives a change of the owner and a restart of the server.
+
+        Raises MisuseError for another `of` than an address. Reading it raises MisuseError for another `after`
+        than an event of this session, SessionNotFound, and StoreError for a server that does not come back:
+        continue with the id of the last item.
+        """
+        return self._followed.stream(session_id, after, choice_of(of))
+
     async def sessions(
         self,
         *,
@@ -340,7 +366,7 @@ class Client:
                     _value(row, Any)
                 return row
             await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_S_MAX)
+            pause = longer(pause)
 
 
 def _id_of(request_id: str | None) -> str:

@@ -1,51 +1,89 @@
 """A log as a client follows it: the events of sessions that other processes write, and the results in them.
 
-The truth is the log: it is asked for the events behind the last one, soon after the last ones and then less
-often.
+The truth is the log: it is asked where a session stands, soon after its last events and then less often. New
+events are read by their seq, so none is missed and none comes twice, whoever writes them.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, TellEnded
-from callboard.actors.protocol.errors import SessionNotFound, TellRefused
+from callboard.actors.protocol.client_messages import Ask, AskEnded, TellEnded
+from callboard.actors.protocol.errors import SessionNotFound, StoreFailed, TellRefused
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.protocol import EventLog, Stored, event_of
+from callboard.runtime.cluster.standings import AT_ONCE_S, PAUSE_S, Standings, longer
+from callboard.runtime.log.postgres.log import PostgresLog
+from callboard.runtime.log.protocol import Stored, event_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
 from callboard.runtime.sessions.session_pages import PAGE
-
-PAUSE_S: Final = 0.02  # before the log is asked again; twice as long each time, up to `PAUSE_S_MAX`
-PAUSE_S_MAX: Final = 1.0
+from callboard.runtime.sessions.snapshots import SnapshotBuilder
+from callboard.runtime.sessions.stream_items import (
+    Snapshot,
+    StreamEvent,
+    TextReset,
+    durable_items,
+    snapshot_of,
+)
+from callboard.runtime.sessions.stream_reader import StreamChoice
+from callboard.runtime.sessions.streaming import check_after
 
 
 class FollowedLog:
     """Reads what others write. is_shared: says of a session without events whether one may still begin."""
 
-    def __init__(self, log: EventLog, is_shared: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, log: PostgresLog, is_shared: Callable[[str], Awaitable[bool]]) -> None:
         self._log = log
         self._is_shared = is_shared
+        self._standings = Standings(log)
 
-    async def events(self, session_id: str, start: int = 1) -> AsyncIterator[Event]:
+    async def stream(
+        self, session_id: str, after: int | None, choice: StreamChoice
+    ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
+        """Yield a snapshot, or the items after a seq, and then those of new events. See `Client.stream`."""
+        standing = await self._standings.other_than(session_id, -1)
+        if standing is None:
+            await self.page(session_id, 1, 1)
+        head = 0 if standing is None else standing.head
+        check_after(session_id, after, head)
+        if after is None:
+            builder = SnapshotBuilder()
+            while builder.seq < head and (page := await self.page(session_id, builder.seq + 1)):
+                for row in page:
+                    builder.add(event_of(session_id, row))
+            yield snapshot_of(session_id, builder)
+            after = builder.seq
+        async with aclosing(self.events(session_id, after + 1)) as events:
+            async for event in events:
+                for item in durable_items(event):
+                    if choice.shows(item):
+                        yield item
+
+    async def events(self, session_id: str, start: int = 1) -> AsyncGenerator[Event, None]:
         """Yield all events from a seq on, new ones as they are stored, until the session is closed.
 
-        Waits for the first event of a session that no worker has opened yet. Raises SessionNotFound.
+        Waits for the first event of a session that no worker has opened yet.
+
+        Raises SessionNotFound, StoreFailed if the server has lost events that were read.
         """
-        pause, is_closed = PAUSE_S, False
+        pause, seen = AT_ONCE_S, 0
         while True:
-            page = await self.page(session_id, start)
-            for row in page:
-                event = event_of(session_id, row)
-                is_closed = isinstance(event.body, SessionClosed)
-                start = event.seq + 1
-                yield event
-            if len(page) == PAGE:
-                continue
-            if is_closed:
+            standing = await self._standings.other_than(session_id, start - 1, pause)
+            pause = longer(pause)
+            if standing is not None and standing.head < seen:
+                raise StoreFailed(
+                    f"session {session_id} ends at event {standing.head}, but event {seen} was read before: "
+                    "its server has lost events, as in a failover to a replica without them; read it again"
+                )
+            if standing is not None and standing.is_closed and standing.head < start:
                 return
-            pause = PAUSE_S if page else min(2 * pause, PAUSE_S_MAX)
-            await asyncio.sleep(pause)
+            if standing is None or standing.head >= start:
+                page = await self.page(session_id, start)
+                for row in page:
+                    seen, start = row.seq, row.seq + 1
+                    yield event_of(session_id, row)
+                if page:
+                    pause = AT_ONCE_S if len(page) == PAGE else PAUSE_S
 
     async def page(self, session_id: str, start: int, limit: int = PAGE) -> Sequence[Stored]:
         """Return some events from a seq on; none of a session that waits for the worker that opens it."""

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.runtime.cluster.client import Client
 from callboard.runtime.cluster.ray_driver import NAMESPACE, connected
 from callboard.runtime.cluster.ray_shard import SessionAnswer, Shard, ShardAnswer, ShardSpec
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.log import PostgresLog
 
 ANSWER_S: Final = 5.0
 """Seconds in which a shard answers; Ray itself waits for a lost node for longer."""
@@ -41,10 +42,17 @@ class RayShards:
     def __repr__(self) -> str:
         return f"RayShards({len(self.names)} of {', '.join(self.spec.agents)})"
 
+    def connect(self) -> Client:
+        """Return a client of the sessions of the shards' log: use it with `async with`.
+
+        It has the address and the keys of the runtime of the shards. Raises MisuseError.
+        """
+        return Client(self._log())
+
     async def stats(self) -> list[ShardAnswer]:
         """Return the figures of each shard that answers and whose lease is live, in the order of `names`."""
         answers = await asyncio.gather(*(self._asked(name, "figures") for name in self.names))
-        async with self._leases() as leases:
+        async with self._log().leases() as leases:
             live = {
                 one.state.worker for one in await leases.change(lambda one: one.workers()) if one.left_ms > 0
             }
@@ -53,7 +61,7 @@ class RayShards:
     async def session(self, session_id: str) -> SessionAnswer | None:
         """Return where a session runs. None if no shard has it under its present epoch."""
         answers = await asyncio.gather(*(self._asked(name, "session", session_id) for name in self.names))
-        async with self._leases() as leases:
+        async with self._log().leases() as leases:
             epoch = await leases.change(lambda one: one.epoch(session_id))
         return next((one for one in answers if one is not None and one.epoch == epoch), None)
 
@@ -90,9 +98,9 @@ class RayShards:
         except (ray.exceptions.RayError, TimeoutError):
             return None
 
-    def _leases(self) -> Leases:
+    def _log(self) -> PostgresLog:
         _, log = self.spec.made()
-        return log.leases()
+        return log
 
 
 async def start_shards(

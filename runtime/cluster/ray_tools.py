@@ -5,7 +5,7 @@
                              -> worker or node dies `ToolInterrupted`: its effect is unknown
     cancelled -> the task is cancelled -> a grace -> its process is killed
 
-Ray never runs a task a second time (`max_retries=0`). A call that a crash cut off runs again, or does not, by
+Ray is given no retry for a task (`max_retries=0`). A call that a crash cut off runs again, or does not, by
 the tool's effect, as every call does.
 """
 

@@ -21,7 +21,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.runtime.sessions.snapshots import AgentView, ApprovalView, AskView
+from callboard.runtime.sessions.snapshots import AgentView, ApprovalView, AskView, SnapshotBuilder
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -169,12 +169,18 @@ AnyStreamItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextReset | Tool
 """The kinds of items, for `match`."""
 
 
-def reset_of(event: Event) -> TextReset | None:
-    """Return the reset that goes before an event: that of a model call which gave no reply, else None."""
-    body = event.body
+def snapshot_of(session_id: str, builder: SnapshotBuilder) -> Snapshot:
+    """Return the snapshot of the events that a builder was given."""
+    parts = builder.agents(), builder.asks(), builder.approvals()
+    return Snapshot(session_id, builder.seq, *parts, builder.is_closed)
+
+
+def durable_items(event: Event) -> tuple[TextReset | StreamEvent, ...]:
+    """Return the items of an event: itself, after a reset if it is a model call that gave no reply."""
+    body, item = event.body, StreamEvent(event)
     if isinstance(body, ModelReplied) and body.status != "ok":
-        return TextReset(event.recipient, body.turn, body.attempt)
-    return None
+        return TextReset(event.recipient, body.turn, body.attempt), item
+    return (item,)
 
 
 def _on_one_line(content: bytes) -> bytes:

@@ -32,7 +32,8 @@ from callboard.runtime.sessions.stream_items import (
     StreamEvent,
     TextDelta,
     ToolProgress,
-    reset_of,
+    durable_items,
+    snapshot_of,
 )
 from callboard.runtime.sessions.stream_reader import Reader, StreamChoice, keep_alive_of
 
@@ -120,10 +121,7 @@ class StreamHub:
         if event.seq <= self._head:  # it was posted before the first reader came, who reads it in the log
             return
         self._head = event.seq
-        if (reset := reset_of(event)) is not None:
-            self._send(reset)
-        self._send(StreamEvent(event))
-        for item in self._held.pop(event.seq, ()):
+        for item in (*durable_items(event), *self._held.pop(event.seq, ())):
             self._send(item)
 
     def _show(self, after: int, item: AnyStreamItem) -> None:
@@ -195,8 +193,7 @@ class StreamHub:
             async with aclosing(self._recorded(reader, builder.seq)) as events:
                 async for event in events:
                     builder.add(event)
-            parts = builder.agents(), builder.asks(), builder.approvals()
-            return Snapshot(self.board.session_id, builder.seq, *parts, builder.is_closed)
+            return snapshot_of(self.board.session_id, builder)
 
     async def begun(self, reader: Reader) -> AsyncGenerator[AnyStreamItem, None]:
         """Yield the past: a snapshot, or the events since the last one that the reader saw."""
@@ -207,8 +204,8 @@ class StreamHub:
             return
         async with aclosing(self._recorded(reader, reader.last)) as events:
             async for event in events:
-                for item in (reset_of(event), StreamEvent(event)):
-                    if item is not None and reader.choice.shows(item):
+                for item in durable_items(event):
+                    if reader.choice.shows(item):
                         reader.last = item.id or reader.last
                         yield item
 

@@ -17,7 +17,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.health import Health, health_of
-from callboard.runtime.log.postgres.tables import Tables
+from callboard.runtime.log.postgres.tables import Tables, is_text
 
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
 WHY_CHARS_MAX: Final = 500
@@ -71,6 +71,7 @@ _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
     f"WHERE l.session = %s AND w.ends_ms > {_NOW}"
 )
+_EPOCH: Final = "SELECT epoch FROM {s}.sessions WHERE session_id = %s"
 _BACKLOG: Final = (
     f"SELECT count(*), coalesce(max({_NOW} - greatest(l.since_ms, w.ends_ms)), 0) FROM {{s}}.leases AS l "
     f"LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE}"
@@ -230,17 +231,17 @@ class LeaseTables:
 
     def owner(self, session: str) -> tuple[int, str] | None:
         """Return number and name of the worker that has a session under a live lease."""
-        rows = self._run(_OWNER, (session,))
+        rows = self._run(_OWNER, (session,)) if is_text(session) else []
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
     def epoch(self, session: str) -> int:
         """Return the epoch of a session, 0 without one. An answer under a lower epoch is out of date."""
-        rows = self._run("SELECT epoch FROM {s}.sessions WHERE session_id = %s", (session,))
+        rows = self._run(_EPOCH, (session,)) if is_text(session) else []
         return int(rows[0][0]) if rows else 0
 
     def has(self, session: str) -> bool:
         """Return True for a session that workers share, also one that none has opened yet."""
-        return bool(self._run("SELECT 1 FROM {s}.leases WHERE session = %s", (session,)))
+        return is_text(session) and bool(self._run("SELECT 1 FROM {s}.leases WHERE session = %s", (session,)))
 
     def workers(self) -> list[WorkerRow]:
         """Return all workers, with those whose lease has ended."""

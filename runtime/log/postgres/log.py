@@ -7,7 +7,7 @@ handed to a thread run whole.
 
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.spending import SpendingTables
 from callboard.runtime.log.postgres.store import Memory, PostgresStore
+from callboard.runtime.log.postgres.tables import Standing
 from callboard.runtime.log.postgres.thread import Worker
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
@@ -97,6 +98,13 @@ class PostgresLog(EventLog):
     async def head(self, session_id: str) -> Head:
         # Behind the appends that were handed over before: after a cancelled one it says what became of it.
         return await self._write(lambda store: store.head(session_id))
+
+    async def standings(self, known: Collection[tuple[str, int]]) -> dict[str, Standing | None]:
+        """Return where those sessions stand that do not end at this seq, or are closed, in one statement.
+
+        None for one that is unknown or deleted.
+        """
+        return await self._run(lambda store: store.tables.standings(known))
 
     async def owner(self, session_id: str) -> str:
         found = await self._run(lambda store: LeaseTables(store.tables, None).owner(session_id))

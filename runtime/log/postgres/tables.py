@@ -3,7 +3,7 @@
 Every page is one statement, so that no reader keeps a snapshot that would hold VACUUM up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from callboard.actors.protocol.errors import SessionNotFound
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
-from callboard.runtime.log.postgres.arrays import byteas
+from callboard.runtime.log.postgres.arrays import byteas, int8s, texts
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.schema import quoted
 from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
@@ -37,6 +37,11 @@ _DETAILS: Final = f"SELECT details FROM {{s}}.sessions WHERE session_id = %s AND
 _SESSIONS: Final = (
     "SELECT id, session_id, epoch, head, created_ms, title, status, kind, failures, last_ms, host, details, "
     "parent, base FROM {s}.sessions WHERE "
+)
+_STANDINGS: Final = (
+    "SELECT k.name, s.head, s.status = 'closed' FROM unnest(%s, %s) AS k(name, seq) "
+    f"LEFT JOIN {{s}}.sessions AS s ON s.session_id = k.name AND s.status <> '{HIDDEN}' "
+    "WHERE s.head IS NULL OR s.head <> k.seq OR s.status = 'closed'"
 )
 _ORDER: Final = " ORDER BY created_ms DESC, id DESC LIMIT %s"
 _ROWS: Final = (
@@ -74,6 +79,13 @@ class Entry(NamedTuple):
         return Segment(self.session_id, self.before, self.head.seq)
 
 
+class Standing(NamedTuple):
+    """Where a session stands. head: the seq of its latest event. is_closed: no further event is to come."""
+
+    head: int
+    is_closed: bool
+
+
 class Tables:
     """Reads the tables of a log. Raises CorruptLog for damaged rows."""
 
@@ -108,6 +120,18 @@ class Tables:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
         lineage = (base, parent, is_hidden)
         return Entry(session_id, number, epoch, Head(head, digest), origin, *lineage)
+
+    def standings(self, known: Collection[tuple[str, int]]) -> dict[str, Standing | None]:
+        """Return where those sessions stand that do not end at this seq, or are closed.
+
+        None for one that is unknown or deleted.
+        """
+        asked = [(name, min(seq, SEQ_MAX)) for name, seq in known if is_text(name)]
+        values = texts(name for name, _ in asked), int8s([seq for _, seq in asked])
+        found: dict[str, Standing | None] = {name: None for name, _ in known if not is_text(name)}
+        for name, head, is_closed in self.rows(_STANDINGS, values):
+            found[name] = None if head is None else Standing(head, is_closed)
+        return found
 
     def lineage(self, entry: Entry) -> list[Entry]:
         """Return a session behind those that it shares events with, the oldest first.

@@ -17,8 +17,7 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.runtime.agent import Agent
-from callboard.runtime.cluster import client as module
-from callboard.runtime.cluster import following
+from callboard.runtime.cluster import standings
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.control.wire import CancelAsk
 from callboard.runtime.models.scripted import ScriptedModel, call, say
@@ -38,8 +37,7 @@ def names_of(place_url: str, kind: type) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in (module, following):
-        monkeypatch.setattr(one, "PAUSE_S_MAX", 0.02)
+    monkeypatch.setattr(standings, "PAUSE_S_MAX", 0.02)
 
 
 def test_asks_go_to_a_worker_and_their_outcomes_come_back(world: World) -> None:
@@ -182,6 +180,6 @@ def test_a_client_needs_to_be_connected(world: World) -> None:
         from callboard.actors.protocol.errors import StoreFailed
 
         with pytest.raises(StoreFailed, match="not open"):
-            await Client(world.place.url).submit("s", "one", host="host")
+            await Client.at(world.place.url).submit("s", "one", host="host")
 
     run(scene)

@@ -10,8 +10,7 @@ import pytest
 from callboard.actors.protocol.client_messages import Ask, Cancel, Tell, ToolsChanged
 from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
 from callboard.replay.recording import Recording
-from callboard.runtime.cluster import client as module
-from callboard.runtime.cluster import following
+from callboard.runtime.cluster import standings
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
@@ -96,8 +95,7 @@ def commands(client: Client) -> list[Awaitable[object]]:
 def test_a_command_has_one_event_and_one_result_whenever_its_owner_dies(
     world: World, monkeypatch: pytest.MonkeyPatch, at: int, is_after: bool
 ) -> None:
-    for one in (module, following):
-        monkeypatch.setattr(one, "PAUSE_S_MAX", 0.02)
+    monkeypatch.setattr(standings, "PAUSE_S_MAX", 0.02)
 
     async def scene() -> None:
         async with Runtime.connect(world.place.url) as client:

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.client_messages import SessionClosed
+from callboard.actors.protocol.errors import MisuseError, WrongKey
 from callboard.runtime.cluster.ray_shard import SessionAnswer, ShardAnswer, ShardSpec
 from callboard.runtime.cluster.ray_shards import RayShards, start_shards
+from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.runtime import Runtime
 from tests.crash.cluster_agents import host
+from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer
 
 AGENTS = ("tests.crash.cluster_agents:host",)
@@ -60,6 +63,33 @@ def test_an_answer_about_a_session_counts_only_under_its_present_epoch(place: On
         old, new = (SessionAnswer("a", 1, one, 9, "running") for one in (epoch - 1, epoch))
         assert await shards_on(place, a=old, b=None).session("s") is None
         assert await shards_on(place, a=old, b=new).session("s") == new
+
+    asyncio.run(scene())
+
+
+ENCRYPTION_KEY = b"e" * 32
+DIGEST_KEY = b"d" * 32
+
+
+def with_keys(log: str) -> Runtime:
+    """Return the runtime of shards whose log is encrypted and keyed."""
+    return Runtime(open_log(log, key=DIGEST_KEY, encryption_key=ENCRYPTION_KEY))
+
+
+def test_the_client_of_shards_has_the_log_and_the_keys_of_their_runtime(place: OnServer) -> None:
+    execute(f"DROP SCHEMA IF EXISTS {place.schema} CASCADE")  # another test made it without keys
+    place.is_changed = True
+
+    async def scene() -> None:
+        async with with_keys(place.url) as runtime:
+            await (await runtime.open(host, session_id="s")).close()
+        spec = ShardSpec(place.url, AGENTS, f"{__name__}:with_keys")
+        async with RayShards(spec, ["a"]).connect() as client:
+            assert [row.session_id async for row in client.sessions()] == ["s"]
+            assert isinstance([one.body async for one in client.events("s")][-1], SessionClosed)
+        with pytest.raises(WrongKey, match="digest key"):
+            async with RayShards(ShardSpec(place.url, AGENTS), ["a"]).connect():
+                pass
 
     asyncio.run(scene())
 

@@ -19,7 +19,7 @@ from callboard.runtime.sessions.stream_items import (
     TextDelta,
     TextReset,
     ToolProgress,
-    reset_of,
+    durable_items,
 )
 from tests.tables import table
 
@@ -96,9 +96,10 @@ def test_foreign_json_with_line_breaks_stays_on_one_line() -> None:
 @pytest.mark.parametrize("status", ["error", "cancelled", "lost"])
 def test_every_reply_that_is_none_has_a_reset(status: str) -> None:
     body = ModelReplied(3, 2, status)  # type: ignore[arg-type]  # a status
-    assert reset_of(Event(9, 0, "model", "host.1", 8, body)) == TextReset("host.1", 3, 2)
+    event = Event(9, 0, "model", "host.1", 8, body)
+    assert durable_items(event) == (TextReset("host.1", 3, 2), StreamEvent(event))
 
 
 def test_a_good_reply_and_other_events_have_no_reset() -> None:
-    assert reset_of(Event(9, 0, "model", "host.1", 8, ModelReplied(3, 2))) is None
-    assert reset_of(EVENT) is None
+    for event in (Event(9, 0, "model", "host.1", 8, ModelReplied(3, 2)), EVENT):
+        assert durable_items(event) == (StreamEvent(event),)
