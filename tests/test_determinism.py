@@ -13,6 +13,7 @@ import pytest
 from callboard.actors.session.step import ActorState, initial, step
 from tests import golden
 from tests.determinism import lines
+from tests.tables import table
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = 15
@@ -39,7 +40,7 @@ def test_event_bytes_and_states_agree_under_every_python(python: str) -> None:
     assert printed("-m", "tests.determinism", str(SESSIONS)) == list(lines(SESSIONS)), printed("-c", PROBE)
 
 
-@pytest.mark.parametrize("name", golden.SESSIONS)
+@table("name", golden.SESSIONS)
 def test_a_decider_that_is_called_twice_returns_the_same_and_leaves_its_state_alone(name: str) -> None:
     states: dict[str, ActorState] = {}
     for event in golden.golden(name):

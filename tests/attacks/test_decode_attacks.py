@@ -35,6 +35,7 @@ from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
 from tests import golden
 from tests.messages_api import MessagesApi, json_answer
+from tests.tables import table
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_d2_a_number_of_a_million_digits_is_refused() -> None:
     assert_refused('{"n": ' + "9" * 1_000_000 + "}", "not valid JSON")
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "inf"])
+@table("word", ["NaN", "Infinity", "-Infinity", "nan", "inf"])
 def test_d3_words_for_nan_and_infinity_are_refused(word: str) -> None:
     assert_refused(word, "not valid JSON")
     assert_refused(f'{{"a": [{word}]}}', "not valid JSON")
@@ -206,7 +207,7 @@ def test_d10_bytes_cut_off_anywhere_are_refused() -> None:
             codec.decode(body[:end])
 
 
-@pytest.mark.parametrize("junk", [b" 2", b"]", b"{}", b"\x00", b",", b"\xef\xbb\xbf"])
+@table("junk", [b" 2", b"]", b"{}", b"\x00", b",", b"\xef\xbb\xbf"])
 def test_d10_anything_behind_the_value_is_refused(junk: bytes) -> None:
     assert_refused(b"[1]" + junk, "not valid JSON")
 

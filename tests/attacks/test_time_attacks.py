@@ -368,9 +368,7 @@ def test_json_is_read_in_linear_time(name: str) -> None:
         assert_linear(read, OF_JSON[name])
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "windows-874", "windows-1252", "utf-16le", "gb18030", "iso-2022-jp"]
-)
+@table("encoding", ["utf-8", "windows-874", "windows-1252", "utf-16le", "gb18030", "iso-2022-jp"])
 def test_a_page_is_decoded_in_linear_time(encoding: str) -> None:
     for unit in (b"\xff", b"\x81", b"\x00\xd8", b"\x1b", b"\x84\x31", b"\x1b$B"):
         pages = {size: unit * (size // len(unit)) for size in (SMALL, LARGE)}
@@ -398,7 +396,7 @@ def memories() -> MemoryAccess:
     return made
 
 
-@pytest.mark.parametrize("unit", HEADER_UNITS)
+@table("unit", HEADER_UNITS)
 def test_a_wait_in_a_header_is_read_in_linear_time(unit: str) -> None:
     assert_linear(wait_in, of(unit))
 
@@ -447,7 +445,7 @@ SUPERLINEAR = {
 }
 
 
-@pytest.mark.parametrize("name", SUPERLINEAR)
+@table("name", SUPERLINEAR)
 def test_routines_of_quadratic_time_are_used_where_no_stranger_writes(name: str) -> None:
     imported = re.compile(rf"^\s*(?:import {name}\b|from {name} import)", re.MULTILINE)
     found = {

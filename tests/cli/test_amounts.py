@@ -36,7 +36,7 @@ def test_an_unknown_limit_is_answered_with_the_names_there_are() -> None:
     assert told == f"--limit 'token=3': write NAME=VALUE; names: {', '.join(TABLE)}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("pair", "advice"),
     [
         ("tokens=many", "the value must be a whole number"),

@@ -42,7 +42,7 @@ def test_every_tool_and_agent_of_the_cast_exists(tmp_path: Path) -> None:
         assert role.job.endswith(".")
 
 
-@pytest.mark.parametrize("name", REPORTERS)
+@table("name", REPORTERS)
 def test_where_every_tool_fails_the_report_matches_its_schema_and_claims_nothing(name: str) -> None:
     play = Play(dict.fromkeys(TOOL_NAMES, raising))
     report = play.run(name).report

@@ -3,11 +3,11 @@
 from functools import partial
 
 import msgspec
-import pytest
 
 from callboard.demo.inquiry import Census, Depth, Inquiry, ask, turn
 from callboard.runtime.models.scripted import Reply, call
 from tests.demo.play import request_of
+from tests.tables import table
 
 Message = dict[str, object]
 
@@ -61,7 +61,7 @@ def test_a_step_without_calls_takes_no_turn() -> None:
     assert made(policy(request_of("x", empty))) == [("report_back", {"levels": 0, "refused": "Look."})]
 
 
-@pytest.mark.parametrize("content", ['{"files": 3', '{"files": "many"}', "[" * 5_000, "", "null"])
+@table("content", ['{"files": 3', '{"files": "many"}', "[" * 5_000, "", "null"])
 def test_an_answer_that_cannot_be_read_is_empty(content: str) -> None:
     messages = [*START, used("count_code"), answered(content)]
     assert made(policy(request_of("x", messages))) == [("report_back", {"levels": 0, "refused": "Look."})]

@@ -29,7 +29,7 @@ def test_tests_are_known_by_their_code(text: str, style: str, tests: list[str]) 
     assert (found.style, list(found.tests)) == (style, tests)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "line"),
     [
         ("x = 1\nif __name__ == '__main__':\n    pass\n", 2),
@@ -53,7 +53,7 @@ def test_the_first_sentence_of_a_file_is_its_docstring() -> None:
     assert found.docstring == "One two."
 
 
-@pytest.mark.parametrize("text", ["def f(:\n", "print 'x'\n", "\0", "(" * 5_000, "-" * 200_000 + "1"])
+@table("text", ["def f(:\n", "print 'x'\n", "\0", "(" * 5_000, "-" * 200_000 + "1"])
 def test_a_source_that_does_not_parse_says_so(text: str) -> None:
     assert python_file("a.py", text).problem.startswith("a.py is not the syntax of this Python")
 
@@ -85,7 +85,7 @@ def test_setup_is_read_without_running_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "text"),
     [
         ("pyproject.toml", "= nothing"),

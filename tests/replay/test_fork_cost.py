@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from callboard import Agent, Limits, ModelRequest, Runtime, ScriptedModel, call, calls, say, tool
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ModelReplied
@@ -12,6 +10,7 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.replay.fork_cost import ForkCost, fork_cost
 from callboard.replay.lineage import billing
 from callboard.runtime.models.scripted import Step
+from tests.tables import table
 
 TOKENS = 500_000
 
@@ -80,7 +79,7 @@ def cost_of(prices: Prices | None, tokens: int | None, cost_usd: float | None) -
     return found[0]
 
 
-@pytest.mark.parametrize(
+@table(
     ("prices", "tokens", "cost_usd", "is_known"),
     [
         (None, 10_000, None, False),

@@ -12,6 +12,7 @@ from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded
 from tests.replay.logs import survey
 from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
+from tests.tables import table
 
 GOLDEN = sorted(SESSIONS)
 
@@ -35,7 +36,7 @@ def check(recording: Recording) -> set[str]:
     return kinds
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@table("name", GOLDEN)
 def test_the_request_of_an_event_is_that_of_its_agent_and_turn(name: str) -> None:
     check(recorded(golden(name)))
 

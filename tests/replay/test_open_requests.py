@@ -17,6 +17,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
 from tests import golden
 from tests.mutants.scenarios_rights import used_rights
+from tests.tables import table
 
 
 def opened(*events: Event) -> OpenRequests:
@@ -26,7 +27,7 @@ def opened(*events: Event) -> OpenRequests:
     return requests
 
 
-@pytest.mark.parametrize("name", golden.SESSIONS)
+@table("name", golden.SESSIONS)
 def test_inputs_of_the_golden_logs_break_no_rule_and_all_requests_are_answered(name: str) -> None:
     requests = OpenRequests()
     for event in golden.golden(name):

@@ -23,6 +23,7 @@ from tests.cli.conftest import recorded as recorded  # the fixture
 from tests.cli.recorded import diverging
 from tests.golden import stored
 from tests.replay.logs import crashed, survey
+from tests.tables import table
 
 
 class Watched(MemoryReader):
@@ -117,7 +118,7 @@ def test_events_behind_the_head_do_not_belong_to_the_recording(log: MemoryLog) -
 # --- checking ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "read",
     [
         Recording.check,

@@ -148,7 +148,7 @@ def test_states_that_differ_in_anything_have_other_digests() -> None:
     assert len({state_digest(state) for state in states}) == len(states)
 
 
-@pytest.mark.parametrize("name", golden.SESSIONS)
+@table("name", golden.SESSIONS)
 def test_every_state_of_the_golden_logs_has_a_digest_which_changes_with_the_state(name: str) -> None:
     states: dict[str, ActorState] = {}
     for event in golden.golden(name):
@@ -182,7 +182,7 @@ def test_a_sequence_is_a_list_and_any_other_map_an_object() -> None:
     assert found["checks"] == {"2": check}
 
 
-@pytest.mark.parametrize("name", golden.SESSIONS)
+@table("name", golden.SESSIONS)
 def test_every_state_of_the_golden_logs_can_be_encoded_and_its_messages_stay_as_they_are(name: str) -> None:
     states: dict[str, ActorState] = {}
     for event in golden.golden(name):

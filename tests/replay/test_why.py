@@ -18,6 +18,7 @@ from tests.golden import SESSIONS, golden, recorded
 from tests.replay.diagnosis.planted import refused_report, stale
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
+from tests.tables import table
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def test_the_parts_of_a_request_are_those_that_its_turn_names(recording: Recordi
             assert [one.seq for one in parts_of(recording, event)] == sorted(asked.new)
 
 
-@pytest.mark.parametrize("name", goldens())
+@table("name", goldens())
 def test_the_parts_of_all_turns_so_far_are_the_content_of_a_request(name: str) -> None:
     recording = recorded(golden(name))
     grants = [event for event in recording.events if isinstance(event.body, CallModel)]

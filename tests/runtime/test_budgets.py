@@ -14,6 +14,7 @@ from callboard.errors import MisuseError
 from callboard.log import MemoryLog
 from callboard.runtime import budgets
 from callboard.runtime.budgets import SharedBudgets, SharedCapacity
+from tests.tables import table
 
 DAY = 86_400_000
 SCOPES = ("*",)
@@ -100,7 +101,7 @@ def test_without_budgets_there_is_nothing_to_report() -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("wrong", [8, {"m": 8}, {"m": {"calls": 8}}, {5: Capacity(calls=1)}, "m"])
+@table("wrong", [8, {"m": 8}, {"m": {"calls": 8}}, {5: Capacity(calls=1)}, "m"])
 def test_capacity_is_a_limit_for_each_model_name(wrong: Any) -> None:
     with pytest.raises(MisuseError, match=r"Capacity\(calls=8\)"):
         Runtime(":memory:", capacity=wrong)

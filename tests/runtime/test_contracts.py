@@ -17,6 +17,7 @@ from callboard.actors.protocol.prompts import agent_tool
 from callboard.runtime.agent import prompt_for
 from callboard.runtime.contracts import contract_of
 from tests.effort import effort
+from tests.tables import table
 
 
 class AsStruct(msgspec.Struct):
@@ -141,7 +142,7 @@ def test_a_field_without_a_schema_is_refused_by_its_name() -> None:
         Agent("finder", input=WithSocket)
 
 
-@pytest.mark.parametrize("kind", [int, dict, "text", list[int], 5])
+@table("kind", [int, dict, "text", list[int], 5])
 def test_a_type_without_fields_is_no_contract(kind: Any) -> None:
     with pytest.raises(InvalidAgent, match="has no fields; pass a msgspec Struct"):
         Agent("finder", input=kind)
@@ -194,7 +195,7 @@ def test_a_host_with_a_contract_takes_text_too() -> None:
         prompt_for(Agent("plain"), {"query": "q"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "why"),
     [
         ({"output_schema_arg": "nope", "input": AsStruct}, "'nope' is not a field of its contract"),

@@ -4,11 +4,10 @@ import collections
 import pathlib
 from typing import Any
 
-import pytest
-
 from callboard.runtime.foreign_types import Given, as_text, given_by, has_form, own_fields
 from tests.runtime.library_values import Array, Frame, Moment, Scalar
 from tests.runtime.reports import Finding, Plain, Span
+from tests.tables import table
 
 
 def test_classes_whose_values_have_a_json_of_their_own_are_known() -> None:
@@ -34,7 +33,7 @@ class Tensor:
         return [1]
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "given"),
     [
         (Scalar(3), 3),

@@ -126,9 +126,7 @@ def test_a_large_value_is_told_from_others(name: str) -> None:
     assert is_large(LARGE_ONES[name])
 
 
-@pytest.mark.parametrize(
-    "value", [1, "a" * 10**6, b"a" * 10**6, [0] * 100, {"a": [1, {"b": 2}]}, Holder([1])]
-)
+@table("value", [1, "a" * 10**6, b"a" * 10**6, [0] * 100, {"a": [1, {"b": 2}]}, Holder([1])])
 def test_a_small_one_is_not_large(value: object) -> None:
     assert not is_large(value)
 
@@ -169,7 +167,7 @@ def test_depth_and_keys_are_those_that_a_parser_finds(value: Any, indent: int | 
         assert is_deeper(data, most) == (depth(value) > most)
 
 
-@pytest.mark.parametrize("data", [b"[", b"]", b"][", b"[[]", b"{}}", b"[" * 500, b"]" * 500 + b"[" * 500])
+@table("data", [b"[", b"]", b"][", b"[[]", b"{}}", b"[" * 500, b"]" * 500 + b"[" * 500])
 def test_brackets_that_do_not_match_are_too_deep(data: bytes) -> None:
     assert is_deeper(data, 64)
 

@@ -354,7 +354,7 @@ def test_raw_surrogates_and_nul_in_text_are_cleaned() -> None:
     assert json.loads(bytes(check_json('["\ud800", "\0"]'))) == ["\ufffd", "␀"]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         '{"a":1,"a":2}',
@@ -436,12 +436,12 @@ def _long(last: str) -> str:
     return "[" + '{"a": 1, "b": [true, null]}, ' * LONG + last + "]"
 
 
-@pytest.mark.parametrize("last", ['{"a": 1}', "[]", "null", "1e3", '"{"', '{"é": {"a": {}}}'])
+@table("last", ['{"a": 1}', "[]", "null", "1e3", '"{"', '{"é": {"a": {}}}'])
 def test_a_long_list_keeps_its_bytes(last: str) -> None:
     assert bytes(check_json(_long(last))) == _long(last).encode()
 
 
-@pytest.mark.parametrize(
+@table(
     ("last", "why"),
     [
         ('{"a": 1, "a": 2}', "twice"),

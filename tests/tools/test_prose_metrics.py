@@ -1,7 +1,6 @@
 """The figures of prose count as their module describes."""
 
-import pytest
-
+from tests.tables import table
 from tools.prose_metrics import odd_lines, odd_per_1000, prose_of, starts_with_verb
 
 SOURCE = '''"""A module about what is."""
@@ -22,12 +21,12 @@ def untold():
 '''
 
 
-@pytest.mark.parametrize("line", ["Return it.", "Returns it.", "Matches it.", "Post and wait.", "Tell it."])
+@table("line", ["Return it.", "Returns it.", "Matches it.", "Post and wait.", "Tell it."])
 def test_these_lines_start_with_a_verb(line: str) -> None:
     assert starts_with_verb(line)
 
 
-@pytest.mark.parametrize("line", ["The state.", "What it knows.", "Whether it ends.", "`Ask` it.", ""])
+@table("line", ["The state.", "What it knows.", "Whether it ends.", "`Ask` it.", ""])
 def test_these_lines_do_not_start_with_a_verb(line: str) -> None:
     assert not starts_with_verb(line)
 

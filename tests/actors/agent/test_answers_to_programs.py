@@ -1,6 +1,5 @@
 """The answers to a program's calls: their labels, questions to people, tools that they set, its report."""
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.messages import DelegationEnded, ReportBack, ReportJudged
@@ -9,10 +8,11 @@ from callboard.actors.protocol.profiles import ToolsChange
 from callboard.replay.testing.sessions.scripted_replies import Asked, last_reply
 from tests.actors.agent.test_program import KID, PAY, WHO, A, B, heard, returned, started, step
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
+from tests.tables import table
 
 
-@pytest.mark.parametrize("is_given_up", [False, True])
-@pytest.mark.parametrize(
+@table("is_given_up", [False, True])
+@table(
     ("asked", "answer"),
     [
         (A, returned(0)),

@@ -19,6 +19,7 @@ from callboard.actors.agent.arguments import (
 )
 from callboard.actors.protocol.immutable import NULL, Json
 from tests.actors.harness import raw
+from tests.tables import table
 
 
 @pytest.mark.parametrize("prompt", ["dig", " dig ", [{"type": "text", "text": "dig"}]])
@@ -29,7 +30,7 @@ def test_a_task_with_a_prompt_is_read(prompt: object) -> None:
     assert task.output_schema is NULL
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         {},
@@ -108,7 +109,7 @@ def test_of_the_names_that_may_be_meant_an_equal_one_comes_first() -> None:
         assert "'Output-Schema' (use output_schema)" in wrong_names(2, "task", given, known)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "is_asked"),
     [
         (b'{"prompt": "dig", "background": true}', True),

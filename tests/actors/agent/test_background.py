@@ -283,7 +283,7 @@ def test_ends_that_are_given_back_stand_before_those_that_came_later() -> None:
     assert [one.split()[-1] for one in texts(agent)] == ["first", "second", "third", "again"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "ordinal"),
     [("host.1", 1), ("host.12", 12), ("host.1.1", -1), ("host", -1), ("host.01", -1), ("kid.1", -1)],
 )

@@ -119,7 +119,7 @@ def unread(*names: str) -> Reply:
     return Reply(content=json.dumps(blocks).encode(), stop_reason="tool_use")
 
 
-@pytest.mark.parametrize("name", ["look", "report_back", "task", "task_wait", "task_cancel", "nonsense"])
+@table("name", ["look", "report_back", "task", "task_wait", "task_cancel", "nonsense"])
 def test_arguments_that_are_no_object_are_answered_with_their_text(name: str) -> None:
     agent = begun(SCHEMA)
     assert kinds(agent.reads(unread(name))) == ["TurnRequested"]
@@ -261,7 +261,7 @@ def test_an_invalid_task_is_answered_with_the_arguments_of_a_valid_one(arguments
     assert delegated(**arguments) == prompts.UNUSABLE_TASK + "helper"
 
 
-@pytest.mark.parametrize(
+@table(
     ("wrong", "told"),
     [
         ({"background": "true"}, 'background must be true or false without quotes, not "true"'),
@@ -278,7 +278,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_the_right_one(wrong: dict[str
     assert delegated(prompt="dig", **wrong) == f"Not delegated: {told}. Call again with that."
 
 
-@pytest.mark.parametrize(
+@table(
     ("wrong", "right"),
     [
         ({"schema": {}}, "output_schema"),

@@ -26,6 +26,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from tests.actors.harness import AgentHarness, kinds
+from tests.tables import table
 
 RULES = CompactRules(keep=1)
 FULL = ModelFailure("context_full", "prompt is too long")
@@ -167,7 +168,7 @@ def test_a_second_summary_replaces_the_first_and_the_prompt_stays() -> None:
     assert "first" not in agent.words()
 
 
-@pytest.mark.parametrize(
+@table(
     "says",
     [
         Reply(""),
@@ -430,7 +431,7 @@ SIGNED = {"type": "thinking", "thinking": "z" * 1_500, "part": {"signature": "ab
 SEARCH = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("thoughts", "is_cleared"),
     [
         ([THOUGHT], True),

@@ -183,7 +183,7 @@ def test_a_message_that_waits_has_the_bytes_of_its_answers_words_and_texts() -> 
     assert size_of(agent.state, refused) == len(answer.block) + len(word.block) + 7 + 5
 
 
-@pytest.mark.parametrize(
+@table(
     ("window", "tokens", "part"),
     [(10_000, 99, 1_000), (10_009, 99, 1_000), (0, 990, 99), (0, 29, 2), (0, 5, 1)],
 )
@@ -255,7 +255,7 @@ BLOCK = len(text_block(INSTRUCTIONS))
 SUMMARISER = ModelSpec("writer", 50, context_tokens=5_000)
 
 
-@pytest.mark.parametrize(
+@table(
     ("tokens", "window", "left", "known", "is_kept"),
     [
         (3_900, WINDOW, 9, {}, False),  # 40 percent with its reply

@@ -1,7 +1,6 @@
 """A typed view of a reply; unreadable content is garbage, never an exception."""
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 
 from callboard.actors.agent.content import Said, ToolUse, read
@@ -35,7 +34,7 @@ def test_arguments_keep_their_own_bytes() -> None:
     assert bytes(said.uses[0].input) == b'{ "b" : 1.50 }'
 
 
-@pytest.mark.parametrize(
+@table(
     "strange",
     [
         {"type": "thinking", "thinking": "hm", "signature": "abc"},
@@ -74,7 +73,7 @@ def test_unreadable_content_is_garbage(content: Json) -> None:
     assert read(content) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "is_blank"),
     [
         (Json(b"[]"), True),

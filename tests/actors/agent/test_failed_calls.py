@@ -48,7 +48,7 @@ def fails(agent: AgentHarness, failure: ModelFailure = BUSY) -> TurnRequested:
     return asked(agent.reads(Reply(failure=failure)))
 
 
-@pytest.mark.parametrize(
+@table(
     "code",
     ["rate_limit_error", "overloaded_error", "connection", "timeout", "broken_stream", "api_error"],
 )

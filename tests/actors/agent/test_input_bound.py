@@ -19,6 +19,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import AgentHarness
+from tests.tables import table
 
 CHECKED = ModelSpec("checked", 100, checks_usage=True)
 BUSY = ModelFailure("overloaded_error", is_retryable=True)
@@ -54,14 +55,14 @@ def next_input(agent: AgentHarness, usage: Usage | None) -> int:
     return before
 
 
-@pytest.mark.parametrize("share", [1, 2, 3, 4, 16])
+@table("share", [1, 2, 3, 4, 16])
 def test_a_plausible_count_replaces_the_bytes(share: int) -> None:
     agent = begun(CHECKED)
     prompt = -(-agent.state.context_tokens // share)
     assert next_input(agent, Usage(input_tokens=prompt, output_tokens=20)) == prompt + 20
 
 
-@pytest.mark.parametrize(
+@table(
     "usage",
     [
         None,
@@ -171,7 +172,7 @@ COUNTED = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=30)
 IMAGES = Media(images=2, bytes=500, links=1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("most", "added", "is_plausible"),
     [
         (60 * 16, 0, True),
@@ -189,7 +190,7 @@ def test_a_count_is_plausible_between_a_sixteenth_of_the_bytes_and_all_of_them(
     assert is_believed(CHECKED, COUNTED, most, added) is is_plausible
 
 
-@pytest.mark.parametrize(
+@table(
     ("media", "image_tokens", "tokens", "is_open"),
     [
         (NO_MEDIA, 0, 2_000, False),

@@ -11,6 +11,7 @@ from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.replay.testing.sessions.scenario import profile
+from tests.tables import table
 
 (LOOK,) = profile("kid", [], ["look"]).tools
 SECRET = replace(LOOK, labels=("secret",))
@@ -34,7 +35,7 @@ def test_what_an_agent_reads_labels_it_and_only_new_labels_are_to_be_told(
     assert (after is state) == (labels == state.labels)
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "stated", "labels"),
     [
         (None, (), ()),

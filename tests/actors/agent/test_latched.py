@@ -25,6 +25,7 @@ from callboard.replay.testing.sessions.scripted_replies import (
     tool,
 )
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
+from tests.tables import table
 
 WHO = program_profile("p", ["kid"], ["look"], writes=["save"], models=[ModelSpec("big")])
 ASK, LOOK, SAVE, KID = question("q"), tool("t", "look"), tool("s", "save"), delegate("k", "kid")
@@ -62,7 +63,7 @@ def test_a_refusal_that_latches_gives_up_all_calls_and_is_heard_in_one_more_step
     assert {*heard(agent, "content").values()} == {prompts.GIVEN_UP, prompts.delegation_result(REFUSED)[0]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("last", "text"),
     [
         (last_reply("what I have", 2), "what I have"),

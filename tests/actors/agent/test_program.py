@@ -36,6 +36,7 @@ from callboard.replay.testing.sessions.scripted_replies import (
     tool,
 )
 from tests.actors.harness import RETRYABLE, SCHEMA, AgentHarness, kinds, raw
+from tests.tables import table
 
 WHO = program_profile("p", ["helper"], ["look"], writes=["save"], asks=["pay"], models=[ModelSpec("big")])
 A, B = tool("a", "look"), tool("b", "look")
@@ -340,7 +341,7 @@ def test_a_useless_question_says_what_is_there(arguments: dict[str, object]) -> 
 # --- the end ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text", "structured"),
     [("hi", "hi", None), ("", "", None), ({"n": 1}, '{"n":1}', {"n": 1}), ([], "[]", []), (7, "7", 7)],
 )

@@ -16,6 +16,7 @@ from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.value_types import ModelFailure
 from tests.effort import effort
+from tests.tables import table
 
 BUSY = ModelFailure("overloaded", is_retryable=True)
 UNREAD = ModelFailure("garbage", "no list", is_retryable=True, digest="d1")
@@ -37,7 +38,7 @@ def test_no_attempt_follows_the_last_one(attempt: int, may: bool) -> None:
     assert (backoff_ms(BUSY, attempt, 6, "host", RULES) is not None) == may
 
 
-@pytest.mark.parametrize("asked", [None, 0, 20, 1_500, 10_000])
+@table("asked", [None, 0, 20, 1_500, 10_000])
 def test_the_default_attempts_outlast_a_window_of_one_minute(asked: int | None) -> None:
     failure = BUSY if asked is None else asking(asked)
     waits = [wait_ms(failure, attempt, RULES) for attempt in range(1, ATTEMPTS)]
@@ -46,27 +47,21 @@ def test_the_default_attempts_outlast_a_window_of_one_minute(asked: int | None) 
     assert all(wait >= (asked or 0) for wait in waits)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "wait"), [(1, 550), (2, 1_650), (3, 4_950), (5, 44_550), (6, 60_000), (900, 60_000)]
-)
+@table(("attempt", "wait"), [(1, 550), (2, 1_650), (3, 4_950), (5, 44_550), (6, 60_000), (900, 60_000)])
 def test_the_wait_triples_up_to_a_minute_and_a_tenth_is_spread(attempt: int, wait: int) -> None:
     waits = {backoff_ms(BUSY, attempt, 1_000, f"host.{child}", RULES) for child in range(50)}
     assert all(found is not None and wait <= found <= wait * 1.1 for found in waits)
     assert len(waits) > 25
 
 
-@pytest.mark.parametrize(
-    ("attempt", "wait"), [(1, 500), (2, 1_000), (3, 2_000), (6, 16_000), (7, 30_000), (900, 30_000)]
-)
+@table(("attempt", "wait"), [(1, 500), (2, 1_000), (3, 2_000), (6, 16_000), (7, 30_000), (900, 30_000)])
 def test_a_session_of_the_first_rules_keeps_its_waits(attempt: int, wait: int) -> None:
     assert wait_ms(BUSY, attempt, 1) == wait
     assert wait_ms(asking(0), attempt, 1) == 1
     assert wait_ms(asking(10**9), attempt, 1) == LONGEST_ASKED_MS
 
 
-@pytest.mark.parametrize(
-    ("asked", "wait"), [(20, 20), (0, 1), (-5, 1), (60_000, 60_000), (10**9, LONGEST_ASKED_MS)]
-)
+@table(("asked", "wait"), [(20, 20), (0, 1), (-5, 1), (60_000, 60_000), (10**9, LONGEST_ASKED_MS)])
 def test_a_wait_that_the_service_asks_for_is_kept_up_to_five_minutes(asked: int, wait: int) -> None:
     found = backoff_ms(asking(asked), 1, 6, "host", RULES)
     assert found is not None

@@ -158,7 +158,7 @@ def test_a_turn_starts_with_a_reply_to_a_user(by: str, starts: list[int]) -> Non
     assert [*turn_starts(history)] == starts
 
 
-@pytest.mark.parametrize(("keep", "upto"), [(1, 3), (2, 1), (3, 0), (0, 0), (-1, 0)])
+@table(("keep", "upto"), [(1, 3), (2, 1), (3, 0), (0, 0), (-1, 0)])
 def test_results_are_cleared_up_to_the_last_turns(keep: int, upto: int) -> None:
     first = results(result("look0", LONG), result("save1", "ok"))
     state = begun(results(result("none", LONG)), calls("look", "save"), first, calls("look"))
@@ -228,7 +228,7 @@ def tokens_of(state: AgentState, history: IntMap[Json]) -> int:
     return prefix_of(state).tokens + state.model.overhead_tokens + sum(map(len, history.values()))
 
 
-@pytest.mark.parametrize(
+@table(
     ("stated", "blocks", "most"),
     [
         ({}, [], 0),
@@ -286,7 +286,7 @@ def test_the_books_of_several_models_hold_the_shorter_conversation(
 LATER = (*TALK, results(result("look0", "second")), calls("save"), results(result("save0", "third")))
 
 
-@pytest.mark.parametrize(
+@table(
     ("prompt", "has_prompt", "place", "handed", "folds"),
     [
         (0, True, 0, 2, True),

@@ -104,7 +104,7 @@ def test_the_questions_of_a_brain_count_among_its_turns(
     assert turns_left(state) == left
 
 
-@pytest.mark.parametrize(
+@table(
     ("others", "size", "tokens"),
     [
         ((), 900, 100 + 50),

@@ -184,7 +184,7 @@ def test_a_refused_request_is_shortened_from_before_its_message(reply: ModelRepl
     assert after_full(replace(state, history=empty), reply, Settled()) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "reply",
     [
         ModelReplied(1, 1, "ok", stop_reason="end_turn"),

@@ -20,6 +20,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.scripted_replies import Step, reply_of, request
 from tests.actors.agent.test_program import WHO
 from tests.actors.harness import AgentHarness, raw
+from tests.tables import table
 
 LOOK = {"name": "look", "description": "", "input_schema": {"type": "object"}}
 HEAD: dict[str, Any] = {"system": "Be short.", "tools": [LOOK], "settings": {"top_k": 3}}
@@ -112,7 +113,7 @@ def test_a_lost_count_or_several_attempts_bound_nothing() -> None:
         assert two.asked.tokens == two.asked.bytes
 
 
-@pytest.mark.parametrize("wrong", [["z", 0, 1], ["a", 0, 3], ["a", 1, 1], ["a", -1, 1], ["a", 0], ["a"]])
+@table("wrong", [["z", 0, 1], ["a", 0, 3], ["a", 1, 1], ["a", -1, 1], ["a", 0], ["a"]])
 def test_a_reference_that_leads_nowhere_is_refused(wrong: list[object]) -> None:
     agent = waiting()
     (one,) = asks(agent, request("a", "one"))

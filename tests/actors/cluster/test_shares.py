@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from callboard.actors.cluster.leases import Lease
 from callboard.actors.cluster.shares import Renewal, Shares, fair_shares
 from callboard.actors.protocol.errors import MisuseError
+from tests.tables import table
 
 LEASE_MS, TIMEOUT_MS, STEP_MS = 1_000, 1_500, 50
 
@@ -21,7 +22,7 @@ def report(worker: int, number: int, share: int, in_flight: int, waiting: int, n
 # --- equal shares ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("limit", "wants", "expected"),
     [
         (10, {1: 100, 2: 100}, {1: 5, 2: 5}),
@@ -165,7 +166,7 @@ def test_no_more_calls_run_than_places_are_whatever_happens_to_workers(
         world.step()
 
 
-@pytest.mark.parametrize(("limit", "workers"), [(12, 3), (7, 3), (3, 3), (2, 5), (1, 4)])
+@table(("limit", "workers"), [(12, 3), (7, 3), (3, 3), (2, 5), (1, 4)])
 def test_over_thirty_seconds_no_worker_gets_more_than_twice_an_equal_part(limit: int, workers: int) -> None:
     home, used = Shares(limit, TIMEOUT_MS), Counter[int]()
     share = dict.fromkeys(range(workers), 0)

@@ -24,13 +24,14 @@ from callboard.actors.protocol.blocks import (
     with_parts,
 )
 from callboard.actors.protocol.immutable import NULL, Json
+from tests.tables import table
 
 TEXT = Json(b'{"type":"text","text":"hm"}')
 IMAGE = Json(b'{"type":"image","source":{"type":"url","url":"u"},"title":"t","cache_control":{},"id":"i"}')
 CALL = Json(b'{"type":"tool_use","id":"t1","name":"look at","input":{"a":1}}')
 
 
-@pytest.mark.parametrize(
+@table(
     ("block", "kind", "source"),
     [
         (TEXT, "text", ""),
@@ -45,7 +46,7 @@ def test_a_block_has_a_kind_and_perhaps_a_source(block: Json, kind: str, source:
     assert (kind_of(block), source_of(block)) == (kind, source)
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "forms"),
     [
         (b'"go"', [("text", "")]),
@@ -68,7 +69,7 @@ def test_the_forms_in_a_message_are_those_of_its_blocks_and_of_the_ones_in_resul
     assert bytes(content_of(said)) == content
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "is_its_makers"),
     [
         ("thinking", True),
@@ -90,7 +91,7 @@ def test_a_blank_text_is_left_out_and_another_one_stands_alone() -> None:
         texts_of(IMAGE)
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "legal"),
     [
         ("look-at_9", "look-at_9"),

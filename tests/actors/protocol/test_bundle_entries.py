@@ -61,13 +61,13 @@ def test_a_text_that_is_no_host_is_refused(text: str) -> None:
         listed("hosts", [text])
 
 
-@pytest.mark.parametrize("text", ["", "/etc", "../x", "a/../b", "a\0b", "x" * 5_000])
+@table("text", ["", "/etc", "../x", "a/../b", "a\0b", "x" * 5_000])
 def test_a_path_that_leads_out_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a path"):
         listed("read", [text])
 
 
-@pytest.mark.parametrize("text", ["", " a", "a*b", "**", "a\n", "a\nb", "x" * 201])
+@table("text", ["", " a", "a*b", "**", "a\n", "a\nb", "x" * 201])
 def test_a_text_that_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a name"):
         listed("tools", [text])
@@ -122,7 +122,7 @@ def test_an_entry_lies_within_another_if_all_that_it_stands_for_does(
     assert KINDS[entry].is_within(narrow, wide) is is_within
 
 
-@pytest.mark.parametrize(
+@table(
     ("entry", "one"),
     [("tools", "a"), ("tools", "a*"), ("read", "a/b"), ("effects", "read"), ("hosts", "a.b")],
 )

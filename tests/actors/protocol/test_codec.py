@@ -48,7 +48,7 @@ def test_a_body_is_one_json_object_that_names_its_kind_first(message: msgspec.St
     assert isinstance(msgspec.json.decode(body), dict)
 
 
-@pytest.mark.parametrize(
+@table(
     ("built", "same"),
     [
         (Ask("r", Json(b"1"), Json(b"null"), Limits()), Ask("r", Json(b"1"))),

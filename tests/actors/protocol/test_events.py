@@ -6,6 +6,7 @@ from callboard.actors.protocol.client_messages import Cancel, Resumed, SessionCl
 from callboard.actors.protocol.events import Event, Post, granted_by, is_closed_after
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, SchemaChecked
+from tests.tables import table
 
 
 def test_an_event_knows_its_kind_from_its_body() -> None:
@@ -20,7 +21,7 @@ def test_an_envelope_cannot_be_changed() -> None:
         Post("host", Cancel()).recipient = "x"  # type: ignore[misc]  # the subject of this test
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "before", "after"),
     [
         (SessionClosed(), False, True),

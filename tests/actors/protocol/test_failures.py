@@ -61,7 +61,7 @@ def test_a_request_that_was_refused_as_it_was_written_is_told_from_other_failure
     assert is_refused_request(code)
 
 
-@pytest.mark.parametrize(
+@table(
     "code", ["context_full", "authentication_error", "not_found_error", "rate_limit_error", "http_500", ""]
 )
 def test_a_key_a_model_and_a_service_that_fail_are_no_refused_request(code: str) -> None:

@@ -4,13 +4,14 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.file_area import FileArea, covers, leads_to, narrowed, prefixes_of
+from tests.tables import table
 
 parts = st.sampled_from(["a", "b", "a-b", "é"])
 paths = st.lists(parts, min_size=1, max_size=3).map("/".join)
 prefixes = st.lists(paths | st.just("."), max_size=4)
 
 
-@pytest.mark.parametrize("bad", ["", "/etc", "..", "a/../b", "a\0b", "a" * 5_000, 3])
+@table("bad", ["", "/etc", "..", "a/../b", "a\0b", "a" * 5_000, 3])
 def test_a_prefix_leads_neither_out_nor_up(bad: object) -> None:
     with pytest.raises(MisuseError, match=r"not a path below the root|tuple of texts"):
         prefixes_of("read", [bad])  # type: ignore[list-item]  # the wrong argument is the test

@@ -1,11 +1,10 @@
 """Sets of labels: united in one order, each once."""
 
-import pytest
-
 from callboard.actors.protocol.labels import NO_LABELS, Labels, united
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("sets", "labels"),
     [
         ((), ()),

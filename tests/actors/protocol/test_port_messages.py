@@ -2,12 +2,11 @@
 
 from typing import Literal
 
-import pytest
-
 from callboard.actors.protocol.port_messages import ApprovalGiven
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("verdict", "number", "goes_on"),
     [
         ("approved", 0, True),

@@ -39,7 +39,7 @@ def tier(above: Any) -> PriceTier:
     return PriceTier(6, 22.5, above_tokens=above)
 
 
-@pytest.mark.parametrize("above", [-1, True, 1.0, "5", None])
+@table("above", [-1, True, 1.0, "5", None])
 def test_a_tier_begins_above_a_number_of_tokens(above: Any) -> None:
     with pytest.raises(ValueError, match=r"PriceTier\.above_tokens is a number of tokens"):
         tier(above)
@@ -75,7 +75,7 @@ class Facts:
     unpriced: str
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "facts"),
     [
         (FIRST, Facts(False, False, "")),

@@ -11,6 +11,7 @@ from callboard.actors.protocol.repairs import InputRules, Mended, Mender, our_id
 from callboard.runtime.models.anthropic.request import TAKES
 from callboard.runtime.models.layered.dialects import GENERATE_CONTENT, RESPONSES
 from tests.several_models import as_json, text, use
+from tests.tables import table
 
 THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 
@@ -95,7 +96,7 @@ def test_an_empty_text_with_the_signature_of_the_reasoning_before_goes_back() ->
     assert len(blocks_of(mended(GENERATE_CONTENT.rules, text("Hm."), text("")))) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "name", "legal"),
     [
         (TAKES, "functions.look", "functions_look"),

@@ -201,7 +201,7 @@ def test_an_own_message_is_not_the_last_word_if_another_was_left_out_after_it() 
     assert [one["role"] for one in read(CLAUDE, *said, hears(text("b")))] == ["user", "assistant", "user"]
 
 
-@pytest.mark.parametrize(
+@table(
     "block",
     [
         FILE,

@@ -27,6 +27,7 @@ from callboard.runtime.log.protocol import check_format
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.runtime import Runtime
 from tests.runtime.forks.kit import Counted, measure, rows_of
+from tests.tables import table
 
 OUTPUT = b'{"b": 1,\\n "a":  2.0}'
 
@@ -101,7 +102,7 @@ def test_a_new_kind_and_a_new_field_are_refused_where_they_occur(body: bytes) ->
     assert "newer" not in str(damaged.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("written", "why"),
     [
         ("1.0", ""),

@@ -22,6 +22,7 @@ from callboard.actors.protocol.usage import (
 )
 from tests.strategies import messages
 from tests.strategies import prices as prices_of_models
+from tests.tables import table
 
 COUNTS = st.integers(0, 10**7)
 TIERED = Prices(3, 15, 0.3, 3.75, tiers=(PriceTier(6, 22, 0.6, 7.5, above_tokens=200_000),))
@@ -103,7 +104,7 @@ def test_a_reservation_takes_the_dearest_tier_that_the_need_reaches() -> None:
     assert bound(20, 10, cheaper).micro_usd == 20 * 3 + 10 * 15  # a shorter prompt may still be the dearest
 
 
-@pytest.mark.parametrize(
+@table(
     "make",
     [
         lambda: PriceTier(1, 1, above_tokens=-1),

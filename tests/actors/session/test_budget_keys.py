@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
@@ -28,6 +26,7 @@ from callboard.actors.session.budget_keys import (
     SpendingChange,
     open_in,
 )
+from tests.tables import table
 
 SPANS = (("*", "2026-11-28"),)
 ONE = Reservation(CallKey("s", 3, "host.1", 1, 2), Need(100, 7), SPANS)
@@ -61,7 +60,7 @@ def test_the_settlement_of_its_agent_closes_a_call_with_its_usage_in_tokens_and_
     assert changes(WISH, GIVEN, CALL, wants)[1:] == [Settlement(ONE, Need(100, 7))]
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         TurnRequested(2, settled=Settled(Usage(4))),

@@ -12,9 +12,7 @@ from tests.tables import table
 SOME = Budget(tokens=5)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["batch", "a b", "tenant:*", "user:eu:*", "*", "=", "tenant:*".replace("*", "")]
-)
+@table("pattern", ["batch", "a b", "tenant:*", "user:eu:*", "*", "=", "tenant:*".replace("*", "")])
 def test_a_tag_a_prefix_and_a_star_are_patterns(pattern: str) -> None:
     assert checked_patterns({pattern: SOME}) == {pattern: SOME}
 
@@ -52,7 +50,7 @@ def test_an_amount_that_bounds_nothing_is_refused(fields: dict[str, object], wor
         Budget(**fields)  # type: ignore[arg-type]  # wrong on purpose
 
 
-@pytest.mark.parametrize(
+@table(
     "fields",
     [
         {"tokens": 1},

@@ -1,7 +1,6 @@
 """The files of a fork: which recorded results are given, and the bytes that come with them."""
 
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, TOOLS
@@ -12,6 +11,7 @@ from callboard.actors.protocol.messages import Stopped
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.session.copied_files import NO_COPY, CopiedFiles, CopyChoice, OriginFiles
 from callboard.actors.session.file_history import FileHistory, bases_of
+from tests.tables import table
 
 
 def content(digest: str, base: str = "", **more: object) -> Json:
@@ -48,7 +48,7 @@ def test_a_recording_knows_the_bytes_of_each_version_and_the_folder_as_of_each_e
     assert found.bases(ToolReturned(1, 0)) == found.bases(ModelReplied(1, 1, "ok")) == {}
 
 
-@pytest.mark.parametrize(
+@table(
     ("choice", "base", "body", "why"),
     [
         (CopyChoice(True, False), 3, SECOND.body, ""),

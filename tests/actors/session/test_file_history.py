@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from callboard.actors.session.file_history import (
     history_of,
     why_unfit,
 )
+from tests.tables import table
 
 _NONE = FileVersion("a", is_found=True)
 
@@ -153,7 +153,7 @@ def area(*, history: bool) -> FileArea:
 OPENED = SessionOpened(2, "host", (), ModelSpec("m"))
 
 
-@pytest.mark.parametrize(
+@table(
     ("bodies", "is_kept"),
     [
         ([], False),

@@ -28,6 +28,7 @@ from callboard.actors.session.playback import (
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recorded_answers import RecordedAnswers
 from tests.actors.session.hand_written import Log
+from tests.tables import table
 
 AFTER = 100
 """The seq of the first event of a fork."""
@@ -295,8 +296,8 @@ def test_a_stopped_playback_has_nothing_left() -> None:
 # --- tools with an effect ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("effect", ["write", "idempotent"])
-@pytest.mark.parametrize(
+@table("effect", ["write", "idempotent"])
+@table(
     ("effects", "kind", "ends_reuse"),
     [("recorded", Refused, False), ("ask", Asked, False), ("live", Work, True)],
 )
@@ -363,7 +364,7 @@ def returned(call: Event, status: Any = "ok", reused: int = 0) -> Event:
     return Event(0, 0, TOOLS, "host", call.seq, ToolReturned(body.turn, body.call, status, reused=reused))
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "ends_reuse"),
     [("ok", True), ("error", True), ("interrupted", True), ("cancelled", False), ("needs_effect", False)],
 )
@@ -385,7 +386,7 @@ def test_a_recorded_result_is_no_effect_of_the_fork() -> None:
     assert again.same(again.calls("send", 2)) == 0
 
 
-@pytest.mark.parametrize(
+@table(
     ("effects", "effect", "has_started", "ends_reuse"),
     [
         ("ask", "write", False, False),

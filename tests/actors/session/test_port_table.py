@@ -42,7 +42,7 @@ def test_every_request_to_a_port_has_a_row_and_orders_are_the_gates() -> None:
     } | TIMERS | ORDERS
 
 
-@pytest.mark.parametrize("request_", PORT_REQUESTS, ids=lambda kind: kind.__name__)
+@table("request_", PORT_REQUESTS, ids=lambda kind: kind.__name__)
 def test_a_row_fits_its_messages(request_: type) -> None:
     row = PORT_REQUESTS[request_]
     assert row.port in PORTS

@@ -128,8 +128,8 @@ def working() -> AgentState:
     return agent.state
 
 
-@pytest.mark.parametrize("call", [1, 2], ids=["a delegation", "a report"])
-@pytest.mark.parametrize("verdict", ["approved", "denied", "cancelled"])
+@table("call", [1, 2], ids=["a delegation", "a report"])
+@table("verdict", ["approved", "denied", "cancelled"])
 def test_an_approval_of_a_call_that_is_no_tools_changes_nothing(
     call: int, verdict: Literal["approved", "denied", "cancelled"]
 ) -> None:

@@ -1,7 +1,5 @@
 """The charges of a session by day, model and profile: those of its supervisor, each once."""
 
-import pytest
-
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
@@ -143,7 +141,7 @@ REUSED = ("model", "host", ModelReplied(1, 1, reused=3))
 SETTLED = ("host", "supervisor", TurnSettled(Usage(output_tokens=7)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("posts", "calls"),
     [
         ((*CALLED, FORKED, REUSED, SETTLED), 0),

@@ -46,6 +46,7 @@ from callboard.actors.supervisor.asks import host_budget
 from callboard.actors.supervisor.state import Budget
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
+from tests.tables import table
 
 PROMPT = text_json("go")
 DEEP = b'{"name":"host","schema":' + b"[" * 100_000
@@ -75,7 +76,7 @@ def test_a_session_is_opened_once() -> None:
     assert head.state.host_name == "host"
 
 
-@pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}', DEEP])
+@table("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}', DEEP])
 def test_a_session_with_a_damaged_profile_does_not_open(damaged: bytes) -> None:
     head = SessionHarness()
     head.hears("client", SessionOpened(1, "host", (Json(damaged),), ModelSpec("m")))
@@ -102,7 +103,7 @@ def test_an_ask_begins_the_host_with_the_narrowest_limits() -> None:
     assert (limits.max_iterations, limits.max_children, limits.max_depth) == (5, 2, 2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("prepare", "why"),
     [
         (lambda head: None, "another ask is running"),
@@ -217,7 +218,7 @@ def test_agents_in_doubt_stand_in_the_order_of_the_tree() -> None:
     assert outcome.in_doubt == ("host", "host.1", "host.2", "host.3")
 
 
-@pytest.mark.parametrize(
+@table(
     ("session", "ask", "least"),
     [(None, None, None), (100, None, 100), (None, 30, 80), (100, 30, 80), (70, 30, 70)],
 )

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from callboard.actors.supervisor.budgets import (
 )
 from callboard.actors.supervisor.reserve import Reserve, add
 from callboard.actors.supervisor.state import Budget, Record
+from tests.tables import table
 
 ADDRESSES = ("host", "host.1", "host.1.1")
 
@@ -118,7 +118,7 @@ def test_a_shortage_names_the_limit_that_is_too_small_and_never_less_than_nothin
         assert "; 0 tokens are left, 130 of 100 are spent" in shortage(spent, Need(1), 0, rules)
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "said"),
     [
         ({"spent": 30}, "it needs up to 1,200 tokens; 1,470 of 1,500 tokens are left"),

@@ -18,6 +18,7 @@ from callboard.actors.supervisor.decider import decide_supervisor
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 from tests.actors.supervisor.test_delegating import begun, delegate, session
+from tests.tables import table
 
 KNOWING = text_json("what you should know")
 
@@ -67,7 +68,7 @@ def test_racers_begin_together_each_with_the_context_of_its_profile() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(["schema", "kid", "odd"])])
+@table("order", [*itertools.permutations(["schema", "kid", "odd"])])
 def test_the_last_answer_begins_the_delegation_in_any_order(order: tuple[str, ...]) -> None:
     head = knowing()
     posts = delegate(head, "kid", "odd", schema=raw(SCHEMA))

@@ -96,7 +96,7 @@ def busy() -> SessionHarness:
     return head
 
 
-@pytest.mark.parametrize(
+@table(
     ("sender", "body"),
     [
         ("tools", ToolReturned(1, 0, "ok", NULL)),

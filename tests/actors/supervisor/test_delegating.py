@@ -29,6 +29,7 @@ from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.protocol.value_types import AskedRequest, CallMetadata, SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile, program_profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
+from tests.tables import table
 
 PROMPT = text_json("go")
 PRICES = Prices(1e-06, 1e-06)
@@ -382,7 +383,7 @@ def test_an_ancestors_budget_refuses_as_well() -> None:
     )
 
 
-@pytest.mark.parametrize("where", ["session", "host", "ask", "kid", "call"])
+@table("where", ["session", "host", "ask", "kid", "call"])
 def test_a_cost_limit_without_known_prices_is_denied_at_the_start(where: str) -> None:
     cost = {where: Limits(cost_usd=1)}
     kid = profile("kid", limits=cost.get("kid", NO_LIMITS))

@@ -35,6 +35,7 @@ from callboard.actors.supervisor.ending import end_answered
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
+from tests.tables import table
 
 PROMPT = text_json("go")
 BOOM = DeciderFailed(1, "Boom")
@@ -73,7 +74,7 @@ def stops(posts: list[Post]) -> dict[str, str]:
 # --- one agent --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "detail"),
     [
         ("iteration_cap", ""),

@@ -171,7 +171,7 @@ def test_a_refusal_is_looked_at_again_under_the_limits_of_now(tokens: int | None
 LEAST = bound(LEAST_INPUT_BYTES, 8_192, Prices(1, 100))
 
 
-@pytest.mark.parametrize(
+@table(
     ("left", "is_latched"),
     [
         (Left("tokens", LEAST.tokens), False),

@@ -79,7 +79,7 @@ def reserve(head: SessionHarness, who: str = "host") -> tuple[int, int]:
     return record.kept.total.tokens, add(record.kept.results, record.kept.ends).tokens
 
 
-@pytest.mark.parametrize(
+@table(
     ("tokens", "of", "room"),
     [
         (200_000, 1, 8_000),
@@ -400,7 +400,7 @@ def test_what_is_kept_for_a_background_task_is_that_of_its_parent_and_model() ->
     assert at_end(lineage(NONE, NONE), task, over, is_last=True, rules=1) == (NO_RESERVE, NOTHING)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "room", "is_over"),
     [
         ("answered", 0, True),

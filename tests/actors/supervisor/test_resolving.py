@@ -118,7 +118,7 @@ def test_a_budget_that_leaves_nothing_is_named_with_its_place() -> None:
     assert (denial.kind, denial.scope) == ("budget", 1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("limits", "fields", "detail"),
     [
         (Limits(max_depth=1), {}, "agents may nest 1 deep, and this one is at that depth"),
@@ -175,7 +175,7 @@ UNPRICED = "a cost limit applies and the prices of m are not known"
 ONLY_M = (Layer("s", Rights(Allowed(models=("m",)))),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kid", "fields", "limits", "detail"),
     [
         (Profile("kid"), {}, Limits(), ""),

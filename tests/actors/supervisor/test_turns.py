@@ -33,6 +33,7 @@ from callboard.actors.supervisor.reserve import NO_RESERVE, Reserve
 from callboard.actors.supervisor.state import Wish
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile, program_profile
 from tests.actors.harness import SessionHarness, said
+from tests.tables import table
 
 PROMPT = text_json("go")
 
@@ -99,7 +100,7 @@ def test_a_grant_is_settled_once() -> None:
     assert (account(head), head.state.in_flight) == ((30, 0), 0)
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         TurnSettled(Usage(30)),
@@ -629,7 +630,7 @@ def kept(head: SessionHarness, who: str = "host.1") -> Reserve:
     return record.kept
 
 
-@pytest.mark.parametrize(
+@table(
     ("more", "turn", "summary"),
     [
         ({}, 0, 0),

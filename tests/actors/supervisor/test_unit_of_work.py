@@ -1,6 +1,5 @@
 """The unit of work: the tree during a decision, and the verdicts on schemas."""
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
@@ -11,6 +10,7 @@ from callboard.actors.protocol.port_messages import CancelTimer, SetTimer
 from callboard.actors.supervisor.state import AskOutcome, SupervisorState, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from tests.actors.harness import SessionHarness
+from tests.tables import table
 
 
 def two_deep() -> UnitOfWork:
@@ -27,7 +27,7 @@ def test_a_chain_goes_from_the_host_down() -> None:
     assert [record.address for record in ancestry] == ["host", "host.1", "host.1.1"]
 
 
-@pytest.mark.parametrize("address", ["host.2", "host.1.1.1", "client", "supervisor", "tools", ""])
+@table("address", ["host.2", "host.1.1.1", "client", "supervisor", "tools", ""])
 def test_an_address_outside_the_tree_has_no_record(address: str) -> None:
     assert two_deep().ancestry(address) is None
     assert two_deep().record(address) is None

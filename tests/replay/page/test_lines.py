@@ -21,6 +21,7 @@ from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import crashed, survey
 from tests.replay.page.kit import PageData, page_of
 from tests.replay.stories import asked_twice, endless_loop, ignored_report, poisoned_sum
+from tests.tables import table
 
 STORIES: dict[str, Callable[[], Recording]] = {
     "survey": lambda: Recording.open(MemoryReader(survey())),
@@ -62,7 +63,7 @@ def check_states(recording: Recording, seqs: list[int]) -> None:
         check_state(recording, data, agent, seq)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@table("name", STORIES)
 def test_events_can_be_read_from_a_page_as_they_are_in_the_log(name: str) -> None:
     recording = STORIES[name]()
     data = PageData(page_of(recording))

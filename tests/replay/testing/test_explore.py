@@ -15,19 +15,20 @@ from callboard.replay.testing.statistics import Statistics
 from tests.replay.testing.known_bugs.others import cache
 from tests.replay.testing.known_bugs.shared_memory import account
 from tests.replay.testing.programs import apart, collector
+from tests.tables import table
 
 PROGRAM, RULES = account(False)
 FIXED, SAME_RULES = account(True)
 ENDLESS = Program({"a": Actor(0, lambda *_: (0, [("a", "again")]))}, [Send("s", "a", "again")])
 
 
-@pytest.mark.parametrize("runs", [0, -3, "5", 2.0, True, None])
+@table("runs", [0, -3, "5", 2.0, True, None])
 def test_a_campaign_without_a_number_of_runs_is_refused(runs: Any) -> None:
     with pytest.raises(MisuseError, match=f"runs={runs!r}: a campaign has a number of runs, 1 or more"):
         explore(PROGRAM.world, RULES, Plan(runs=runs))
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "5", True])
+@table("seconds", [0, -1, float("nan"), float("inf"), "5", True])
 def test_a_campaign_without_time_or_without_end_is_refused(seconds: Any) -> None:
     with pytest.raises(MisuseError, match=r"seconds=.* give a number of seconds above 0"):
         explore(PROGRAM.world, RULES, Plan(seconds=seconds))
@@ -161,7 +162,7 @@ def test_a_rule_that_does_not_hold_at_the_start_needs_no_step() -> None:
     assert lines(found)[:3] == ["broken before the first step: never", _BEFORE, ""]
 
 
-@pytest.mark.parametrize("name", ["random", "pos", "pct", "delays", "exhaustive", "every", "portfolio"])
+@table("name", ["random", "pos", "pct", "delays", "exhaustive", "every", "portfolio"])
 def test_every_scheduler_finds_a_plain_race(name: str) -> None:
     found = explore(PROGRAM.world, RULES, Plan(scheduler=name, bounds=Bounds(50)))
     assert len(found.counterexamples) == 1

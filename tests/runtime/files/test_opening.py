@@ -21,6 +21,7 @@ from callboard.runtime.files.opening import (
     shown,
 )
 from tests.runtime.files.trees import open_files
+from tests.tables import table
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def fails(code: int) -> int:
     return -1
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "wanted"),
     [
         ("a/b", "a/b"),
@@ -113,7 +114,7 @@ def test_a_path_has_one_form(given: str, wanted: str) -> None:
     assert relative(given) == wanted
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "words"),
     [
         ("../a", "may not contain `..`"),

@@ -57,7 +57,7 @@ def test_lines_that_match_are_found_once_with_their_numbers() -> None:
     assert found("x", "") == []
 
 
-@pytest.mark.parametrize("bad", ["(a", "(?=a)", "\\1", "x" * 1_001, "(x{1000}){1000}"])
+@table("bad", ["(a", "(?=a)", "\\1", "x" * 1_001, "(x{1000}){1000}"])
 def test_an_expression_that_is_not_understood_is_told(bad: str) -> None:
     with pytest.raises(ToolError, match="the pattern"):
         LinePattern(bad)

@@ -53,6 +53,7 @@ from tests.runtime.forks.kit import (
     survey,
 )
 from tests.runtime.log.kit import added
+from tests.tables import table
 
 
 def test_a_wish_to_fork_has_each_parameter_in_its_place() -> None:
@@ -157,7 +158,7 @@ def test_other_limits_hold_from_the_base_on() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("wish", "error", "said"),
     [
         ({"at": 0}, MisuseError, "begins after one of them, not 0"),

@@ -225,7 +225,7 @@ OTHERS: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("items", OTHERS)
+@table("items", OTHERS)
 def test_the_words_of_a_form_that_is_not_known_are_a_fault_and_stay_in_a_repair(items: list[Any]) -> None:
     with pytest.raises(InvalidHistory, match="repair=True"):
         History(items)
@@ -408,7 +408,7 @@ def test_a_repair_is_told_in_the_log_and_by_a_warning(caplog: pytest.LogCaptureF
     assert "a history was repaired in 1 places: messages[1] has the call 'a'" in caplog.text
 
 
-@pytest.mark.parametrize("path", sorted(REAL.glob("*.json")), ids=lambda path: path.stem)
+@table("path", sorted(REAL.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_conversations_of_other_products_are_taken(path: Path) -> None:
     run = json.loads(path.read_text())
     for life in run.get("agents") or run["episodes"]:

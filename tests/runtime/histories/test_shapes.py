@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from callboard.runtime.histories.content import Repairs, text_of
 from callboard.runtime.histories.shapes import Call, Reader, Result, Shape, Words, shape_of
 from tests.tables import table
@@ -50,7 +48,7 @@ def test_an_item_is_read_as_words_calls_and_results(item: Any, said: list[object
     assert read(item) == (said, [])
 
 
-@pytest.mark.parametrize("arguments", ['{"a', "[1]", 7, [1], "words", '{"a":1}{"b":2}', "[" * 3_000])
+@table("arguments", ['{"a', "[1]", 7, [1], "words", '{"a":1}{"b":2}', "[" * 3_000])
 def test_arguments_that_are_no_object_are_a_fault(arguments: object) -> None:
     said, faults = read({"type": "function_call", "call_id": "i", "name": "n", "arguments": arguments})
     assert faults == ["has arguments of a call of n that are not a JSON object"]

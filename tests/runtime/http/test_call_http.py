@@ -19,6 +19,7 @@ from callboard.runtime.http.call_http import CallHttp
 from callboard.runtime.http.settings import Http
 from callboard.runtime.tools.access import Access
 from tests.runtime.http.servers import LOOPBACK, Served, answer, at_loopback, resolver, server, tls_contexts
+from tests.tables import table
 
 Contexts: TypeAlias = tuple[ssl.SSLContext, ssl.SSLContext]
 HttpTest: TypeAlias = Callable[[], Coroutine[object, object, None]]
@@ -91,7 +92,7 @@ async def test_a_redirect_to_a_denied_host_is_refused_before_its_connection() ->
     assert last.heads == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "reason"),
     [
         (["127.0.0.1"], "private"),
@@ -112,7 +113,7 @@ def test_a_name_is_refused_by_where_it_leads(address: list[str], reason: str) ->
     assert asyncio.run(run()).reason == reason
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "localhost"])
+@table("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "localhost"])
 def test_an_address_of_the_own_network_is_refused_also_where_a_bundle_names_it(host: str) -> None:
     access = allowing(f"http://{host}")
     assert asyncio.run(refusal(CallHttp(Http(), access), f"http://{host}/")).reason in ("private", "denied")

@@ -50,7 +50,7 @@ def test_an_address_with_more_than_one_reading_is_refused(url: str) -> None:
     assert "pw" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "place"),
     [
         ("https://A.Example/x?y#z", "https://a.example:443"),
@@ -107,7 +107,7 @@ def test_no_address_that_any_python_calls_private_is_public(
     assert not (is_listed and is_public(address)) or carries
 
 
-@pytest.mark.parametrize("part", ["is_global", "is_private", "is_reserved", "is_site_local", "teredo"])
+@table("part", ["is_global", "is_private", "is_reserved", "is_site_local", "teredo"])
 def test_the_version_of_python_decides_nothing(part: str) -> None:
     assert f".{part}" not in Path(places.__file__).read_text()
 
@@ -126,6 +126,6 @@ def test_a_network_may_be_allowed_by_name() -> None:
     assert not is_allowed(ipaddress.ip_address("::1"), private)
 
 
-@pytest.mark.parametrize("text", ["fe80::1%eth0", "a.example", "0177.0.0.1", "127.1", ""])
+@table("text", ["fe80::1%eth0", "a.example", "0177.0.0.1", "127.1", ""])
 def test_another_text_is_no_address(text: str) -> None:
     assert address_of(text) is None

@@ -15,6 +15,7 @@ from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, event, events, json_text, large, run, same, write_some
+from tests.tables import table
 
 KEY = b"k" * 32
 CANARY = "canary-5e0b"
@@ -230,7 +231,7 @@ def test_the_format_is_the_documented_one() -> None:
     assert AESGCM(key).decrypt(stored[:12], stored[12:], place) == bytes(json_text(50))
 
 
-@pytest.mark.parametrize("stored", [None, "text", 5, b"", b"short"])
+@table("stored", [None, "text", 5, b"", b"short"])
 def test_a_value_that_is_no_sealed_text_does_not_decrypt(stored: object) -> None:
     with pytest.raises(Unopenable):
         new_cipher(KEY).open(("event", "s", 2), stored)

@@ -5,6 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.runtime.log.protocol import Append, no_session, refusal, session_exists
 from tests.runtime.log.kit import event, events
+from tests.tables import table
 
 
 def test_events_that_continue_the_session_under_its_epoch_are_accepted() -> None:
@@ -19,7 +20,7 @@ def test_another_epoch_is_fenced_at_any_head(epoch: int) -> None:
     assert f"its epoch is 2, this writer's is {epoch}" in str(error)
 
 
-@pytest.mark.parametrize(
+@table(
     ("head", "seqs", "said"),
     [
         (3, [4], "session s ends at event 4, not at 3"),

@@ -157,7 +157,7 @@ def test_a_query_chooses_the_rows_that_meet_all_of_it(query: SessionQuery, is_ch
     assert query.has(SessionRow("s", 1, 0, 0, "", tags=("a", "b"), last_ms=9)) is is_chosen
 
 
-@pytest.mark.parametrize("after", ["5", "5.", "x.1", "5.1 ", "5.1.2"])
+@table("after", ["5", "5.", "x.1", "5.1 ", "5.1.2"])
 def test_a_text_that_is_no_cursor_is_refused(after: str) -> None:
     with pytest.raises(MisuseError, match="is not a cursor"):
         _ = SessionQuery(after=after).place
@@ -317,7 +317,7 @@ def text(value: object) -> Json:
     return Json(msgspec.json.encode(value))
 
 
-@pytest.mark.parametrize(
+@table(
     ("prompt", "title"),
     [
         ("find it", "find it"),

@@ -8,6 +8,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.budget_scope import Spent
 from callboard.runtime.log.cipher import Cipher, new_cipher
 from callboard.runtime.log.spending_texts import SpendingTexts, amount
+from tests.tables import table
 
 ONE = Reservation(CallKey("s", 1, "host", 2, 3), Need(10, 5), (("*", "2026-11"),))
 
@@ -26,7 +27,7 @@ def test_rows_are_read_as_they_were_written(cipher: Cipher | None) -> None:
             texts.reservation(call, held)
 
 
-@pytest.mark.parametrize("wrong", [(-1, 0), (0, -1), (1.0, 0), (None, 0), (True, 0)])
+@table("wrong", [(-1, 0), (0, -1), (1.0, 0), (None, 0), (True, 0)])
 def test_an_amount_is_two_whole_numbers_from_0_up(wrong: tuple[object, object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # it has no words: its callers say what is damaged
         amount(*wrong)

@@ -36,6 +36,7 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.runtime.log.tree import Node, Tree, prompt_text
 from tests.actors.harness import raw
+from tests.tables import table
 
 KID = "host.1"
 USE = Usage(input_tokens=3, output_tokens=2)
@@ -260,7 +261,7 @@ def test_agents_of_a_fork_are_recorded_until_they_get_an_answer_of_their_own(ses
     assert recorded == {HOST: False, KID: True, f"{KID}.1": False, f"{KID}.2": False}
 
 
-@pytest.mark.parametrize(
+@table(
     ("prompt", "shown"),
     [
         ("two\n  lines ", "two lines"),

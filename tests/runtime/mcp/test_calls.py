@@ -23,6 +23,7 @@ from callboard.runtime.mcp.foreign_json import Answer, Sending
 from callboard.runtime.tools.sources import Scope
 from tests.effort import effort
 from tests.runtime.mcp.fakes import Peer, Reply, came_to, line, over_http, over_sse, over_stdio
+from tests.tables import table
 
 OK = {"content": [{"type": "text", "text": "found"}]}
 EFFECTS = ("read", "write")
@@ -250,7 +251,7 @@ def said(error: object, effect: str = "write") -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@table(
     "error",
     [
         {"code": -32001, "message": "Request timed out"},
@@ -266,7 +267,7 @@ def test_an_error_of_a_timeout_leaves_the_effect_of_a_write_unknown(error: objec
     assert "not known" not in said(error, "read")
 
 
-@pytest.mark.parametrize("code", [-32000, -32001, -32099, -32603, -32700, 7, "-32000"])
+@table("code", [-32000, -32001, -32099, -32603, -32700, 7, "-32000"])
 def test_an_error_with_any_code_is_that_error(code: object) -> None:
     text = said({"code": code, "message": "db down", "data": {"table": "t"}})
     assert text.endswith('answered with an error: db down ({"table": "t"})')
@@ -300,8 +301,8 @@ def test_a_status_without_an_answer_says_whether_the_request_was_looked_at() -> 
     assert refused(308, b"")[::2] == ("error", 2)
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
-@pytest.mark.parametrize("code", [-32000, -32001, -32700])
+@table("effect", EFFECTS)
+@table("code", [-32000, -32001, -32700])
 def test_an_error_of_a_server_in_this_process_is_that_error(code: int, effect: str) -> None:
     calls: list[str] = []
 

@@ -91,7 +91,7 @@ def test_a_service_is_told_the_type_that_the_bytes_of_an_image_have() -> None:
 
 # Each of a public report: structuredContent alone, or as a list; a block of type `json`; a result inside a
 # `toolResult`, as of the protocol 2024-10-07.
-@pytest.mark.parametrize(
+@table(
     ("result", "expected"),
     [
         ({"structuredContent": {"rows": [1]}}, '{"rows": [1]}'),
@@ -126,7 +126,7 @@ def test_a_block_that_is_not_known_stands_in_words_beside_the_others(block: obje
     assert json.dumps(block) in unknown["text"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("result", "why"),
     [
         (None, "its result is not an object: null"),

@@ -3,9 +3,10 @@
 import pytest
 
 from callboard.runtime.mcp.foreign_json import parsed, shown
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "value"),
     [
         (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
@@ -19,7 +20,7 @@ def test_json_is_read_as_servers_write_it(data: bytes, value: object) -> None:
     assert parsed(data) == value
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"{} {}", b"[" * 100_000, b"1" * 10_000])
+@table("data", [b"", b"{", b"{} {}", b"[" * 100_000, b"1" * 10_000])
 def test_other_data_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parsed(data)

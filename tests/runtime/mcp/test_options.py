@@ -17,7 +17,7 @@ from tests.tables import table
 from tests.waiting import until
 
 
-@pytest.mark.parametrize(
+@table(
     ("server", "label"),
     [
         ("https://tools.example/s/tok3n/mcp?key=abc", "https://tools.example"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from callboard.runtime.mcp.tool_schemas import usable
 from tests.effort import effort
+from tests.tables import table
 
 AT_TOP = {"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"}
 NAMES = ("id", "slug", "#", "/")
@@ -63,7 +64,7 @@ def test_every_schema_is_refused_or_becomes_one_that_services_take(given_schema:
     assert usable(schema) == (schema, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}},
@@ -77,14 +78,12 @@ def test_a_schema_that_services_take_stays_as_it_is(schema: dict[str, Any]) -> N
     assert usable(schema) == (schema, [])
 
 
-@pytest.mark.parametrize(
-    "schema", [None, True, {}, {"type": "text"}, {"type": 3}, {"type": ["object", "null"]}]
-)
+@table("schema", [None, True, {}, {"type": "text"}, {"type": 3}, {"type": ["object", "null"]}])
 def test_a_schema_without_a_type_is_one_of_an_object(schema: object) -> None:
     assert usable(schema)[0] == {"type": "object"}
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [False, "object", [], 5, {"type": "string"}, {"type": ["null"]}, {"anyOf": [{"type": "array"}, False]}],
 )

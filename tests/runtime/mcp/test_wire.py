@@ -100,9 +100,7 @@ def test_a_message_that_is_no_answer_is_passed_on() -> None:
     assert answer is None
 
 
-@pytest.mark.parametrize(
-    "data", [b"Server started", b"", b"5", b"{}", b'"a"', b"[" * 100_000, b'{"method": 5}']
-)
+@table("data", [b"Server started", b"", b"5", b"{}", b'"a"', b"[" * 100_000, b'{"method": 5}'])
 def test_data_that_is_no_message_is_refused(data: bytes) -> None:
     wire, _ = waiting()
     with pytest.raises(ValueError, match=r"."):
@@ -154,7 +152,7 @@ def test_other_answers_are_cleaned_and_errors_mended_for_the_sdk() -> None:
         assert "no" in message.error.message
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "code", "message"),
     [
         ({"code": -32000, "message": "a"}, -32000, "a"),

@@ -16,6 +16,7 @@ from callboard.replay import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.memory.access import HITS_MAX, QUERY_CHARS_MAX, TEXT_CHARS_MAX
 from tests.runtime.memory.plain import PlainMemory
+from tests.tables import table
 
 
 def context(store: object, key: str = "k", profile: str = "reader", **more: object) -> ToolContext:
@@ -115,7 +116,7 @@ def test_queries_and_limits_beyond_their_bounds_are_refused() -> None:
             context(PlainMemory()).memory.recall(query, limit=limit)
 
 
-@pytest.mark.parametrize("name", ["", " shared", "a*", "a\nb", "x" * 201])
+@table("name", ["", " shared", "a*", "a\nb", "x" * 201])
 def test_a_name_that_no_bundle_could_hold_is_refused(name: str) -> None:
     with pytest.raises(ToolError, match="is not a name of a memory"):
         context(PlainMemory()).memory.recall(memory=name)
@@ -184,7 +185,7 @@ def test_a_call_that_has_ended_reaches_no_memory() -> None:
     assert store.entries == {}
 
 
-@pytest.mark.parametrize("label", ["", "a*b", "x\ny", " ", 7])
+@table("label", ["", "a*b", "x\ny", " ", 7])
 def test_a_label_that_is_no_name_is_a_damaged_entry(label: object) -> None:
     store = PlainMemory()
     store.entries["shared"] = [MemoryEntry("id", "text", (label,))]  # type: ignore[arg-type]  # a wrong one

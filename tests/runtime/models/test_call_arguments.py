@@ -189,7 +189,7 @@ def test_control_characters_in_strings_are_read_as_meant(raw: str, value: str) -
         assert (json.loads(found.text), found.why) == ({"a": value}, "")
 
 
-@pytest.mark.parametrize("raw", ['{"a": "x\\\ny"}', '{"a\n": "x', '{"a": "x"\x01}', '{"a": x\n}', "\n"])
+@table("raw", ['{"a": "x\\\ny"}', '{"a\n": "x', '{"a": "x"\x01}', '{"a": x\n}', "\n"])
 def test_other_control_characters_stay_as_they_came(raw: str) -> None:
     assert cleaned(raw) == raw
 

@@ -62,7 +62,7 @@ def test_only_a_lost_answer_is_charged_its_whole_reservation(status: int, charge
     assert service_error(Answered(status, {}, {})).usage == charge
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "has_begun", "charge"),
     [(401, False, ZERO), (500, False, UNREPORTED), (504, False, None), (401, True, None), (500, True, None)],
 )

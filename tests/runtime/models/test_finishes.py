@@ -1,6 +1,5 @@
 """Words for the end of an answer: errors, cuts and refusals are listed, each other word is an end."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +35,7 @@ REQUEST = ModelRequest(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "reason"),
     [
         ("length", "max_tokens"),
@@ -52,7 +51,7 @@ def test_a_cut_and_a_refusal_are_known_in_every_spelling(word: str, reason: str)
     assert stop_reason_of(word) == reason
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "code"),
     [
         ("error", "api_error"),

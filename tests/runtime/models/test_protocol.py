@@ -19,6 +19,7 @@ from callboard.models import ModelSpec
 from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import GROUP, import_for, model_named
+from tests.tables import table
 
 HERE = "tests.runtime.models.test_protocol"
 
@@ -110,7 +111,7 @@ def test_a_script_is_named_by_where_it_stands() -> None:
     assert isinstance(model_named(f"scripted:{HERE}:Nested.script"), ScriptedModel)
 
 
-@pytest.mark.parametrize("text", ["", ":", "claude", "gpt-5", "local:", ":name"])
+@table("text", ["", ":", "claude", "gpt-5", "local:", ":name"])
 def test_a_text_without_a_provider_or_a_name_is_refused(text: str) -> None:
     with pytest.raises(UnknownName, match=r"provider:name, .* installed providers: anthropic, .*scripted"):
         model_named(text)

@@ -67,7 +67,7 @@ def test_every_shape_of_messages_prints_what_it_holds(shape: str) -> None:
     assert "object at 0x" not in text
 
 
-@pytest.mark.parametrize(
+@table(
     "shape",
     ["all messages", "all, as a repr", "some messages", "one message", "one by its place", "the body"],
 )

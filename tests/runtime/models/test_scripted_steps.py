@@ -9,6 +9,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.scripted import Script
+from tests.tables import table
 
 AGAIN = ModelFailure("overloaded_error", is_retryable=True)
 FATAL = ModelFailure("invalid_request_error")
@@ -97,7 +98,7 @@ def test_turns_before_the_first_that_was_asked_for_were_played_elsewhere() -> No
     assert made.unplayed() == ["step 'three' of turn 3 was never played"]
 
 
-@pytest.mark.parametrize("steps", ["text", 3, None, ["ok", 3], [["ok", None]], [[]], {"a"}])
+@table("steps", ["text", 3, None, ["ok", 3], [["ok", None]], [[]], {"a"}])
 def test_what_is_no_script_is_refused_when_it_is_made(steps: object) -> None:
     with pytest.raises(ScriptError, match=r"use text|list of steps"):
         Script(steps, KINDS)

@@ -58,9 +58,7 @@ def test_a_message_that_was_sent_before_is_the_same_object() -> None:
     assert sent[0][1] is not MIXED[1].body
 
 
-@pytest.mark.parametrize(
-    "case", ["taken back", "other model", "lossy", "other session", "forgotten", "too many"]
-)
+@table("case", ["taken back", "other model", "lossy", "other session", "forgotten", "too many"])
 def test_another_conversation_is_translated_from_the_beginning(case: str) -> None:
     translator = Translator(conversations_max=1)
     request = request_to(CLAUDE, MIXED, session_id="s")

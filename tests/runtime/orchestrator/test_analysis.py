@@ -82,7 +82,7 @@ def test_equal_questions_get_equal_intents(query: str) -> None:
     assert ANALYZER(query) == ANALYZER(query)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "word", "expected"),
     [
         ("the Tables", "table", True),

@@ -16,6 +16,7 @@ from callboard.orchestrator import (
     ToolUse,
 )
 from callboard.runtime.orchestrator.choices import cells_of, is_answered, open_questions
+from tests.tables import table
 
 MERGE = Aggregator()
 TABLES = Specialist("tables", capabilities=("table",), keywords=("row", "表"), priority=1)
@@ -93,7 +94,7 @@ def test_one_cell_with_two_values_is_a_conflict_and_lowers_the_confidence() -> N
     assert MERGE([found("a", confidence=0.9), found("b", confidence=0.6)]).confidence == 0.9
 
 
-@pytest.mark.parametrize("cells", [None, "x", [1], [{}], [{"table": "1"}], {"a": 1}])
+@table("cells", [None, "x", [1], [{}], [{"table": "1"}], {"a": 1}])
 def test_data_without_cells_has_none(cells: object) -> None:
     assert cells_of({"cells": cells}) == []
 
@@ -126,7 +127,7 @@ def test_nothing_is_lost_and_nothing_is_there_twice(findings: list[Finding]) -> 
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("query", "intent", "expected"),
     [
         ("the rows", QueryIntent(), ("tables",)),
@@ -161,7 +162,7 @@ def test_a_route_asks_at_least_one_specialist() -> None:
         Router(max_hops=0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("result", "expected"),
     [
         (SpecialistResult(True, confidence=0.5), True),

@@ -20,9 +20,10 @@ from callboard.orchestrator import (
 from callboard.runtime.orchestrator.contracts import REPORT, known_names
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
+from tests.tables import table
 
 
-@pytest.mark.parametrize("text", ["why?", "", "{}", '{"query": 1}', "[1]", "{", '{"other": "x"}'])
+@table("text", ["why?", "", "{}", '{"query": 1}', "[1]", "{", '{"other": "x"}'])
 def test_a_prompt_that_is_no_question_in_json_is_a_question(text: str) -> None:
     assert Question.from_prompt(text) == Question(text)
 

@@ -12,6 +12,7 @@ from callboard.errors import ToolError, ToolInterrupted
 from callboard.outputs import ToolOutput, metrics, unified
 from callboard.runtime.outputs.tool_output import OutputError
 from callboard.runtime.outputs.unified import failure
+from tests.tables import table
 
 
 async def ended(answer: Awaitable[ToolOutput]) -> ToolOutput:
@@ -53,7 +54,7 @@ def test_an_output_keeps_its_own_parts() -> None:
     assert (found.summary, found.telemetry.retries, len(found.telemetry.metrics)) == ("one", 2, 1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "code", "message"),
     [
         (ValueError("wrong"), "ValueError", "wrong"),

@@ -18,6 +18,7 @@ from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
 from callboard.runtime.log.protocol import Stored
 from callboard.runtime.ports.approval_port import ApprovalPort, given_by
 from callboard.runtime.secrets.registry import NO_SECRETS
+from tests.tables import table
 
 YES = ApprovalAnswer(True)
 
@@ -326,7 +327,7 @@ def test_an_answer_by_id_raises_what_stops_its_session() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("seq", [0, -1, 1, 8, 10])
+@table("seq", [0, -1, 1, 8, 10])
 def test_an_event_that_asks_nothing_is_unknown(seq: int) -> None:
     async def work() -> None:
         desk = Desk(asking())

@@ -20,6 +20,7 @@ from callboard.runtime.models.scripted import Step
 from callboard.runtime.ports.approval_port import given_by
 from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.sessions.session import Session
+from tests.tables import table
 
 
 @tool(approval="always")
@@ -145,7 +146,7 @@ def answered(answer: ApprovalAnswer, **more: Any) -> ApprovalGiven:
     return given_by(request, "digest", answer, NO_SECRETS.redactor)
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "more", "why"),
     [
         (ApprovalAnswer(True, is_always=True), {"is_repeat": True}, "was interrupted: approve it alone"),

@@ -24,6 +24,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step, call
+from tests.tables import table
 
 HOST = Agent("host")
 
@@ -521,8 +522,8 @@ def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back(
     assert service.made == 1
 
 
-@pytest.mark.parametrize("last", [SessionOpened, RequestCapacity, CapacityGiven])
-@pytest.mark.parametrize(("capacity", "told"), [({}, ()), ({"m": Capacity(calls=2)}, None)])
+@table("last", [SessionOpened, RequestCapacity, CapacityGiven])
+@table(("capacity", "told"), [({}, ()), ({"m": Capacity(calls=2)}, None)])
 def test_a_resume_records_only_other_limited_models(
     last: type, capacity: Mapping[str, Capacity], told: tuple[str, ...] | None
 ) -> None:

@@ -41,6 +41,7 @@ from callboard.runtime.ports.context_port import ContextPort
 from callboard.runtime.sessions.instances import Instances
 from callboard.runtime.tools import own_functions
 from callboard.runtime.tools.own_functions import MAX_THREADS
+from tests.tables import table
 
 
 def policy(request: ModelRequest) -> Reply | Call:
@@ -115,7 +116,7 @@ def no_blocks(view: ContextRequest) -> list[dict[str, object]]:
     return [{"text": "without a type"}]
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "words"),
     [
         (raises, "ValueError: no context today"),

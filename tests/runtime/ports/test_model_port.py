@@ -345,7 +345,7 @@ def test_each_answer_is_one_reply_with_its_failure_and_usage(answer: Any, expect
         assert failure.digest == (digest_of(b"{") if code == "garbage" else "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("wait", "told"),
     [(None, None), (5, 5), (0, 0), (-3, 0), (2**60, USAGE_MAX), (True, None), (1.5, None)],
 )
@@ -526,7 +526,7 @@ def test_a_call_that_the_end_of_the_loop_cancels_tells_the_board() -> None:
     assert asyncio.run(main()).said == ["the loop ends"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("told", "charged"),
     [
         ([], Usage()),
@@ -616,7 +616,7 @@ class Keeper:
         return replace(reply, model="kept")
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "is_kept"),
     [
         (ModelAnswer(TEXT, sent=Sent("d", "l"), body=b"{}"), True),

@@ -25,6 +25,7 @@ from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import read_step
 from callboard.runtime.programs.run import ProgramCrashed
 from tests.runtime.programs.kit import T0, started
+from tests.tables import table
 
 
 async def gives_up(ctx: ProgramContext, prompt: str) -> str:
@@ -129,7 +130,7 @@ def test_a_session_of_a_program_that_fails_or_is_refused_ends_so() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("run", "number"), [("3-ab12", 3), ("12", 12), ("x-1", 0), ("", 0), ("-1", 0)])
+@table(("run", "number"), [("3-ab12", 3), ("12", 12), ("x-1", 0), ("", 0), ("-1", 0)])
 def test_the_number_of_a_run_stands_in_its_name(run: str, number: int) -> None:
     assert number_of(run) == number
     assert number_of(run_name(7, "s", "host")) == 7

@@ -20,6 +20,7 @@ from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
 from callboard.runtime.tools.tool import tool
 from tests.runtime.programs.kit import T0, WORKER, Roster, answer, work
+from tests.tables import table
 
 Body = Callable[[ProgramContext], Awaitable[object]]
 OTHER = Agent("other", description="Is not listed.")
@@ -314,7 +315,7 @@ def test_the_default_model_of_a_program_needs_no_name() -> None:
         ctx._known_model(MODEL)
 
 
-@pytest.mark.parametrize(
+@table(
     ("wrong", "words"),
     [
         (lambda ctx: ctx.call(work, 3), "give the arguments of"),

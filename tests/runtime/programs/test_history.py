@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from callboard import ProgramContext, Runtime, program
 from callboard.actors.protocol.conversation import message, text_json
 from callboard.actors.protocol.immutable import Json
@@ -19,6 +17,7 @@ from callboard.runtime.programs.history import (
     read_step,
     runs_before,
 )
+from tests.tables import table
 
 USER = message("user", text_json("Go."))
 
@@ -61,7 +60,7 @@ HEAD = '{"type":"program_step","run":"1-a","step":1,"at":1,"wake":null,"cancels"
 SAID = replied(HEAD, '{"type":"text","text":"Done."}')
 
 
-@pytest.mark.parametrize(
+@table(
     ("messages", "found"),
     [
         ([], ()),

@@ -23,6 +23,7 @@ from callboard.runtime.programs.replaying import (
 )
 from callboard.runtime.programs.run import ProgramRun
 from tests.runtime.programs.kit import Function, conversation, main_of, played, started, work
+from tests.tables import table
 
 
 def recorded(function: Function) -> RecordedRun:
@@ -187,7 +188,7 @@ def test_many_asks_are_cut_and_counted() -> None:
     assert told.count("asked a") + int(told.split("and ")[1].split()[0]) == 9
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ("x" * 200, "x" * 150 + "y" * 50),

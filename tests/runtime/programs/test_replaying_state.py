@@ -1,12 +1,11 @@
 """The shared state in a program: a repeated step reads the same keys as before."""
 
-import pytest
-
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.programs.context import ProgramContext
 from tests.runtime.programs.kit import Function, started, work
 from tests.runtime.programs.test_model import Talk, crash_of, model_of, request, step_of
+from tests.tables import table
 
 
 class Sharing(Talk):
@@ -107,7 +106,7 @@ def test_a_key_that_was_not_declared_then_is_not_declared_in_the_execution_after
     assert ending.text == "'no later; there are: stage, count'"
 
 
-@pytest.mark.parametrize("key", ["", "x" * 101, "a\nb", "\ud800", 0], ids=repr)
+@table("key", ["", "x" * 101, "a\nb", "\ud800", 0], ids=repr)
 def test_what_can_be_no_key_is_an_error_and_leaves_no_trace(key: str) -> None:
     async def odd(ctx: ProgramContext, prompt: str) -> object:
         try:

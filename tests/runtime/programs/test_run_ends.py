@@ -26,6 +26,7 @@ from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.session_check import check_programs, finder
 from tests.effort import effort
 from tests.golden import golden, recorded, refused
+from tests.tables import table
 from tests.virtual_clock import run_virtually
 
 Effects = Literal["recorded", "ask", "live"]
@@ -354,7 +355,7 @@ async def defaulting(ctx: ProgramContext, prompt: str) -> str:
         return "a default"
 
 
-@pytest.mark.parametrize(
+@table(
     ("goes_on", "text"),
     [
         (backs_off, "yes, after five tries"),

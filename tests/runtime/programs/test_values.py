@@ -93,7 +93,7 @@ def test_lists_come_back_whatever_they_hold(value: object) -> None:
         assert back(list[Any], value) == value
 
 
-@pytest.mark.parametrize(
+@table(
     ("hint", "value", "read"),
     [
         (pathlib.PurePosixPath, pathlib.PurePosixPath("a/b"), "a/b"),

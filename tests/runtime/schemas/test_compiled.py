@@ -90,7 +90,7 @@ def test_an_address_is_never_fetched(address: str) -> None:
             compile_schema({keyword: address}, is_linear=False)
 
 
-@pytest.mark.parametrize("pattern", LOOKS_BACK + TOO_LARGE)
+@table("pattern", LOOKS_BACK + TOO_LARGE)
 def test_an_expression_that_may_take_long_is_left_to_the_worker(pattern: str) -> None:
     with pytest.raises(Unfit):
         compile_schema({"pattern": pattern}, is_linear=True)
@@ -99,7 +99,7 @@ def test_an_expression_that_may_take_long_is_left_to_the_worker(pattern: str) ->
     compile_schema({"pattern": pattern}, is_linear=False)
 
 
-@pytest.mark.parametrize(
+@table(
     "pattern",
     [
         "^[a-z]{1,64}$",
@@ -140,7 +140,7 @@ def test_expressions_match_anywhere_as_ecma_262_says(
     assert compile_schema({"pattern": pattern}, is_linear=is_linear).is_valid(text) is is_there
 
 
-@pytest.mark.parametrize("pattern", ["[", "(", "*", "a{5,1}", "\\p{Nope}", "\ud800"])
+@table("pattern", ["[", "(", "*", "a{5,1}", "\\p{Nope}", "\ud800"])
 def test_an_expression_that_cannot_be_used_is_unfit(pattern: str) -> None:
     with pytest.raises(Unfit):
         compile_keyword("pattern", pattern)

@@ -279,7 +279,7 @@ def test_unknown_keywords_are_annotations() -> None:
     assert refusals(unknown) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         {"pattern": "^(?:\\p{L}\\d?){1,200}$"},

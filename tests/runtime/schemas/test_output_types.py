@@ -141,7 +141,7 @@ def test_pydantic_is_imported_only_for_types_of_pydantic() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "report", "problem"),
     [
         (Span, b'{"first":2,"last":1}', ("", "last is before first")),

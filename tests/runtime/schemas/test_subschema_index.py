@@ -57,7 +57,7 @@ def test_the_meta_schema_may_be_referred_to() -> None:
     assert [path for path, _ in problems(schema, {"schema": {"type": 1}})] == ["/schema/type"]
 
 
-@pytest.mark.parametrize("reference", ["#/$defs/b", "#there", "#/$defs", "#/$defs/a/const", "#/type", "#%ZZ"])
+@table("reference", ["#/$defs/b", "#there", "#/$defs", "#/$defs/a/const", "#/type", "#%ZZ"])
 def test_a_reference_to_where_no_schema_stands_is_refused(reference: str) -> None:
     [(path, message)] = refusals({"$ref": reference, "type": "object", "$defs": {"a": {"const": {}}}})
     assert path == "/$ref"
@@ -188,9 +188,7 @@ def test_long_texts_count_by_their_length() -> None:
     assert not is_cheap(100, text("x" * 20_000))
 
 
-@pytest.mark.parametrize(
-    "number", ["1e308", "1.5E-10", "-2e+99", "10000000000000000000", "-9223372036854775809"]
-)
+@table("number", ["1e308", "1.5E-10", "-2e+99", "10000000000000000000", "-9223372036854775809"])
 def test_numbers_that_need_big_integers_are_not_cheap(number: str) -> None:
     for value in (number, f"[{number}]", f'{{"a": {number}}}', f"[1, {number}]"):
         assert not is_cheap(1, value.encode())

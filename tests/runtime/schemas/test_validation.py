@@ -13,6 +13,7 @@ from callboard.runtime.schemas.validation import _CHECKER, report_problems
 from tests.effort import effort
 from tests.runtime.schemas.kit import accepted, problems, report, text
 from tests.runtime.schemas.strategies import all_schemas, values
+from tests.tables import table
 
 
 @pytest.mark.slow
@@ -37,7 +38,7 @@ def test_data_keeps_what_looks_like_a_dialect() -> None:
     assert problems(schema, {}) == [("", "must be exactly an object with 1 property, got {}")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value", "expected"),
     [
         ({"properties": {"a": False}}, {"a": 1}, ("/a", "nothing is allowed here, got 1")),
@@ -138,7 +139,7 @@ def test_a_large_value_is_not_copied_into_every_error() -> None:
     assert found[0] == ("/0/names", "must have at most 1 item, got 50")
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value", "expected"),
     [
         (

@@ -12,6 +12,7 @@ from callboard.runtime.secrets.redactor import FOUND_MAX, Redactor
 from callboard.runtime.secrets.refs import SecretPattern
 from callboard.runtime.secrets.registry import Secrets
 from tests.effort import effort
+from tests.tables import table
 
 TEXTS = (
     "open-sesame",
@@ -114,7 +115,7 @@ def test_keys_with_secrets_stay_as_many_and_none_is_a_key_that_is_there(count: i
 
 
 # Of small parts there are half a million in a megabyte; one of them has a secret.
-@pytest.mark.parametrize("unit", ["1", '""', '"a"', '{"a":1}', '"abcdefgh"', '"\\\\"'])
+@table("unit", ["1", '""', '"a"', '{"a":1}', '"abcdefgh"', '"\\\\"'])
 def test_only_the_parts_near_a_secret_are_taken_apart(unit: str) -> None:
     redactor, searched = REDACTORS["values"], []
     data = b"[" + (unit + ",").encode() * 20_000 + b'"open-sesame"]'

@@ -51,7 +51,7 @@ def test_a_value_is_found_in_base64_wherever_it_lies(value: str, before: bytes, 
     assert finds(value, base64.urlsafe_b64encode(whole).decode())
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     ["plain-value", 'it\'s "both" here', "it's a 'quote'", "back\\slash\\n", "tab\there", "é😀 unicode"],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.runtime.secrets.refs import MAX_CHARS, SecretPattern, SecretRef, checked_value
+from tests.tables import table
 
 
 def test_a_reference_reads_the_variable_of_its_name_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,16 +54,14 @@ def test_a_value_that_cannot_be_read_is_reported_without_the_sources_own_words(t
         assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    "value", ["", "short", "     x     ", "x" * (MAX_CHARS + 1), 5, None, b"bytes-value"]
-)
+@table("value", ["", "short", "     x     ", "x" * (MAX_CHARS + 1), 5, None, b"bytes-value"])
 def test_a_value_that_cannot_be_looked_for_is_refused_and_not_shown(value: object) -> None:
     with pytest.raises(MisuseError, match="secret DOOR") as caught:
         checked_value("DOOR", value)
     assert "xx" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a]", "a\n", "x" * 65, None, 5])
+@table("name", ["", "a b", "a]", "a\n", "x" * 65, None, 5])
 def test_a_name_stands_in_the_log_and_is_plain(name: object) -> None:
     with pytest.raises(MisuseError, match="name has 1 to 64"):
         SecretRef(name)  # type: ignore[arg-type]  # a wrong value on purpose
@@ -73,7 +72,7 @@ def test_a_reference_has_one_place() -> None:
         SecretRef("A", env="B", file="c")
 
 
-@pytest.mark.parametrize("pattern", ["^EMP-[0-9]+", "EMP-[0-9]+$", r"\AEMP", r"EMP\z", r"(?m)(^|,)EMP-1"])
+@table("pattern", ["^EMP-[0-9]+", "EMP-[0-9]+$", r"\AEMP", r"EMP\z", r"(?m)(^|,)EMP-1"])
 def test_a_pattern_is_not_tied_to_the_ends_of_a_text(pattern: str) -> None:
     with pytest.raises(MisuseError, match="may stand anywhere"):
         SecretPattern("id", pattern)
@@ -84,7 +83,7 @@ def test_signs_that_only_look_like_the_ends_of_a_text_are_allowed(pattern: str) 
     assert SecretPattern("id", pattern).name == "id"
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=x)y", "(a)\\1", "a*", "(a)(b)", "\ud800", "x|"])
+@table("pattern", ["(", "(?=x)y", "(a)\\1", "a*", "(a)(b)", "\ud800", "x|"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(MisuseError, match="secret id"):
         SecretPattern("id", pattern)

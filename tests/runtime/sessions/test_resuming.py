@@ -43,6 +43,7 @@ from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.resuming import RecordedSession, continuation
 from tests.effort import effort
 from tests.golden import SESSIONS, golden
+from tests.tables import table
 
 NAME = "one"
 
@@ -420,7 +421,7 @@ def test_a_damaged_log_is_refused(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("extend", [-1, float("nan"), float("inf"), "1", True])
+@table("extend", [-1, float("nan"), float("inf"), "1", True])
 def test_an_extension_is_a_number_of_seconds(extend: float) -> None:
     async def scene() -> None:
         async with Runtime(":memory:", model=ScriptedModel(echo)) as runtime:

@@ -15,6 +15,7 @@ from callboard.runtime.log.protocol import event_of
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
 from tests.runtime.sessions.kit import run
+from tests.tables import table
 from tests.waiting import until
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -425,7 +426,7 @@ async def ask_forever(session: Session) -> None:
         await session.ask("hello")
 
 
-@pytest.mark.parametrize("good", range(6))
+@table("good", range(6))
 def test_a_store_that_fails_gives_every_waiter_a_typed_error(good: int) -> None:
     async def inside() -> None:
         log = FailingLog(good)

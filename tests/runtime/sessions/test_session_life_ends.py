@@ -16,6 +16,7 @@ from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import Snapshot, StreamEvent
 from tests.runtime.sessions.kit import run
+from tests.tables import table
 from tests.waiting import until
 
 HOST = Agent("host")
@@ -42,10 +43,8 @@ async def fails(session: Session) -> None:
     session._board.fail(RuntimeError("the disk is gone"))
 
 
-@pytest.mark.parametrize("is_woken", [False, True])
-@pytest.mark.parametrize(
-    ("end", "error"), [(Session.close, None), (Session.detach, None), (fails, SessionFailed)]
-)
+@table("is_woken", [False, True])
+@table(("end", "error"), [(Session.close, None), (Session.detach, None), (fails, SessionFailed)])
 def test_every_reader_comes_to_its_end_with_the_session(
     end: Callable[[Session], Awaitable[object]], error: type[Exception] | None, is_woken: bool
 ) -> None:

@@ -258,7 +258,7 @@ BAD_AGENTS: dict[str, Mapping[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("arguments", BAD_AGENTS.values(), ids=BAD_AGENTS.keys())
+@table("arguments", BAD_AGENTS.values(), ids=BAD_AGENTS.keys())
 def test_an_agent_that_cannot_work_is_refused_when_it_is_made(arguments: Mapping[str, object]) -> None:
     with pytest.raises(InvalidAgent, match="agent 'a'"):
         Agent("a", **arguments)  # type: ignore[arg-type]  # a wrong value on purpose
@@ -273,7 +273,7 @@ def test_tools_may_come_from_a_generator() -> None:
     assert list(Agent("a", tools=(one for one in [look])).tools) == ["look"]  # type: ignore[arg-type]  # an iterator on purpose
 
 
-@pytest.mark.parametrize("prompt", [None, 5, [], [1], "", {"a": 1}])
+@table("prompt", [None, 5, [], [1], "", {"a": 1}])
 def test_an_invalid_prompt_is_refused_before_a_session_is_created(prompt: object) -> None:
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=Model(lambda r: GOOD)) as runtime:

@@ -111,7 +111,7 @@ def test_without_idle_s_a_session_stays() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("idle_s", [-1, 0, float("inf"), True, "1"])
+@table("idle_s", [-1, 0, float("inf"), True, "1"])
 def test_idle_s_is_a_number_of_seconds(idle_s: Any) -> None:
     with pytest.raises(MisuseError, match="idle_s"):
         a_runtime(MemoryLog(), idle_s)
@@ -217,7 +217,7 @@ async def _submit(session: Session) -> None:
     assert (await session.outcome).is_ok
 
 
-@pytest.mark.parametrize("use", [_stream, _events, _text, _approvals, _approve, _submit])
+@table("use", [_stream, _events, _text, _approvals, _approve, _submit])
 def test_every_use_brings_it_back(use: Callable[[Session], Awaitable[None]]) -> None:
     async def scene() -> None:
         log = MemoryLog()

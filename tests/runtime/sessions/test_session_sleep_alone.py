@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.session.shared_state import NO_STATE
 from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.sessions.session_sleep import CUT_OFF_S, Rest, SessionSleep, Slept
+from tests.tables import table
 
 END = Head(7, b"end")
 
@@ -111,7 +112,7 @@ def test_a_session_that_falls_asleep_leaves_memory_and_keeps_its_head() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("why", ["used", "may not", "open", "running", "on its way"])
+@table("why", ["used", "may not", "open", "running", "on its way"])
 def test_a_session_in_use_stays_awake(why: str) -> None:
     async def work() -> None:
         one = Sleeper().begin()

@@ -214,7 +214,7 @@ def test_a_simulated_session_runs_the_validators_too() -> None:
 # --- refusals ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [reports.Plain, reports.Callback, complex, "Finding", reports.local_type()])
+@table("kind", [reports.Plain, reports.Callback, complex, "Finding", reports.local_type()])
 def test_a_type_without_a_schema_or_a_name_is_refused_before_anything_is_recorded(kind: Any) -> None:
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=ScriptedModel([])) as runtime:

@@ -37,6 +37,7 @@ from callboard.runtime.sessions.stream_reader import (
     keep_alive_of,
 )
 from tests.runtime.sessions.streaming_kit import Typed, TypingModel
+from tests.tables import table
 
 MIB = 1_024 * 1_024
 EVERYTHING = StreamChoice("*")
@@ -237,7 +238,7 @@ ITEMS: dict[str, AnyStreamItem] = {
 EVENTS = {"prompt", "stop", "grant", "grant of the host", "stop below"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("of", "shown"),
     [
         (None, {*EVENTS, "text of the host"}),
@@ -252,7 +253,7 @@ def test_a_choice_shows_the_items_of_its_agent(of: str | None, shown: set[str]) 
     assert {name for name, item in ITEMS.items() if choice.shows(item)} == {*shown, "snapshot", "cut"}
 
 
-@pytest.mark.parametrize("of", ["", "reader", "host.0", "host.", "tools", "host.1 ", 7])
+@table("of", ["", "reader", "host.0", "host.", "tools", "host.1 ", 7])
 def test_a_text_that_is_no_address_is_refused_at_once(of: object) -> None:
     with pytest.raises(MisuseError, match=r"the address of an agent, such as 'host\.2'"):
         choice_of(of)  # type: ignore[arg-type]  # what it refuses

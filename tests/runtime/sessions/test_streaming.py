@@ -26,6 +26,7 @@ from callboard.runtime.sessions.stream_items import (
 )
 from callboard.runtime.sessions.streaming import SessionStream
 from tests.runtime.sessions.streaming_kit import BUSY, Client, SlowLog, Typed, TypingModel
+from tests.tables import table
 from tests.waiting import until
 
 HELLO = Typed(["Good ", "day. "])  # a word is shown once a space follows: till then it could be a key
@@ -282,7 +283,7 @@ async def _first(session: Session, number: int) -> AsyncIterator[Event]:
             return
 
 
-@pytest.mark.parametrize("after", [-1, 1.0, "7", True, 10_000])
+@table("after", [-1, 1.0, "7", True, 10_000])
 def test_an_after_that_is_no_event_of_the_session_is_refused_at_once(after: object) -> None:
     async def body(session: Session) -> None:
         await session.ask("hi")
@@ -292,7 +293,7 @@ def test_an_after_that_is_no_event_of_the_session_is_refused_at_once(after: obje
     play(body, ScriptedModel([say("hi")]))
 
 
-@pytest.mark.parametrize("how", ["aclose", "dropped", "cancelled", "not started", "sse dropped"])
+@table("how", ["aclose", "dropped", "cancelled", "not started", "sse dropped"])
 def test_a_client_that_disconnects_leaves_nothing_behind(how: str) -> None:
     gate = asyncio.Event()
 

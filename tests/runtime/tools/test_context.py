@@ -208,7 +208,7 @@ def test_the_last_change_of_tools_counts_and_each_checkpoint_once() -> None:
     assert ctx.checkpoints == ("one", "x" * 80)
 
 
-@pytest.mark.parametrize(
+@table(
     ("act", "words"),
     [
         (

@@ -156,7 +156,7 @@ def test_arguments_become_models_and_defaults_stay() -> None:
     assert bound(record, finding=one) == (found, None, 1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "words"),
     [
         ({"finding": {"filePath": "a", "lines": 0}}, "a file has at least one line - at `$.finding.lines`"),

@@ -31,6 +31,7 @@ from callboard.replay import Recording, ToolCollector, ToolUsage, tool_usage
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.tools.tool import Tool
 from tests.effort import effort
+from tests.tables import table
 
 
 def answers(events: list[Event]) -> list[ToolReturned]:
@@ -356,7 +357,7 @@ def test_two_functions_with_one_description_are_refused() -> None:
     session_of(Agent("host", tools=[one], agents=[Agent("kid", tools=[two])], model=scripted()))
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "words"),
     [
         ({"effect": "write"}, "only results of read tools"),

@@ -14,6 +14,7 @@ from callboard.runtime.tools.shared_state import (
     declared,
     state_keys,
 )
+from tests.tables import table
 
 
 def access() -> StateAccess:
@@ -57,7 +58,7 @@ def test_an_update_with_values_of_other_types_is_made_and_not_lost() -> None:
     assert [bytes(one.value) for one in mine.taken()[0]] == [b'{"seen":[1,2],"at":"a","3":null}']
 
 
-@pytest.mark.parametrize(
+@table(
     ("key", "value", "words"),
     [
         ("count", "3", "it adds whole numbers"),

@@ -18,6 +18,7 @@ from callboard.runtime.tools.sources import (
     refuse_equal_labels,
 )
 from callboard.runtime.tools.tool import Tool
+from tests.tables import table
 
 
 class Meeting(ToolSource):
@@ -137,7 +138,7 @@ class Notes(ToolSource, LiveSource):
         self.said.append("closed")
 
 
-@pytest.mark.parametrize(
+@table(
     ("recorded", "is_optional", "takes_new", "asked"),
     [
         (None, True, False, ["live", "listed"]),

@@ -13,6 +13,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.sources import refuse_alike
 from callboard.runtime.tools.tool import FunctionTool, tool
 from tests.runtime.sessions.kit import run
+from tests.tables import table
 
 
 def looking(answer: str, **options: Any) -> FunctionTool[..., Any]:
@@ -39,7 +40,7 @@ def test_two_functions_with_one_description_are_refused() -> None:
         refuse_alike([looking("a", cache=True), looking("b", cache=True)])
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ({"cache": True}, {"cache": True, "version": "2"}),

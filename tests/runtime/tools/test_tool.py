@@ -99,7 +99,7 @@ def test_callable_objects_and_partials_can_be_tools() -> None:
     assert made.description == "Scale."
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "a\n", "<lambda>"])
+@table("name", ["", "a b", "a.b", "é", "x" * 65, "a\n", "<lambda>"])
 def test_names_that_models_cannot_call_are_refused(name: str) -> None:
     with pytest.raises(InvalidAgent, match="1 to 64 letters"):
         Tool(name, "", EMPTY, nothing)
@@ -172,7 +172,7 @@ def test_arguments_that_cannot_work_are_refused_when_the_tool_is_made(
         Tool(**{"name": "x", "description": "", "input_schema": EMPTY, "function": nothing, **arguments})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
-@pytest.mark.parametrize(
+@table(
     ("cache", "over_writes", "rules"),
     [
         (False, False, None),

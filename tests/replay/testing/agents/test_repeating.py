@@ -11,6 +11,7 @@ import callboard.testing as kit
 from callboard import Agent, call, say, tool
 from callboard.testing import BrokenRules, Exploration, Scenario, always, explore
 from callboard.testing import explore as look_for_bugs
+from tests.tables import table
 
 pytest_plugins = ("pytester",)
 
@@ -139,7 +140,7 @@ def test_of_two_calls_on_a_line_the_right_one_is_repeated() -> None:
     assert ["simulate(HOST, " in line_of(both[0]), "simulate(other, " in line_of(both[1])] == [True, True]
 
 
-@pytest.mark.parametrize(
+@table(
     "explores",
     [
         pytest.param(partial(explore, HOST, policy, monitors=[NEVER], runs=9, check=False), id="partial"),

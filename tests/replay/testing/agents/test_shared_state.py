@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from callboard import Agent, SharedKey, ToolContext, call, calls, say, tool
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.testing import explore, simulate
 from tests.effort import effort
+from tests.tables import table
 
 
 class Lookup(msgspec.Struct):
@@ -49,7 +49,7 @@ def returned(events: Any) -> list[ToolReturned]:
     return [event.body for event in events if isinstance(event.body, ToolReturned)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@table("seed", range(5))
 def test_tools_read_and_update_the_state_of_a_simulated_session(seed: int) -> None:
     run = simulate(HOST, policy, seed=seed)
     found = returned(run.events)

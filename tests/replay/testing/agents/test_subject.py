@@ -15,6 +15,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.tools.tool import tool
 from tests.replay.testing.programs import collector
+from tests.tables import table
 
 
 @tool(effect="read")
@@ -75,7 +76,7 @@ def gives_strings() -> tuple[str, str]:
     return "a", "b"
 
 
-@pytest.mark.parametrize("value", [3, HOST, Scenario, needs, gives_three, gives_strings, None])
+@table("value", [3, HOST, Scenario, needs, gives_three, gives_strings, None])
 def test_a_value_that_is_no_scenario_is_refused_with_the_right_type(value: object) -> None:
     with pytest.raises(MisuseError, match=r"a scenario is a callboard\.testing\.Scenario"):
         subject_of(value, "x:y")

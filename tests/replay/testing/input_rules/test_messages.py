@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from callboard.replay.testing.input_rules.messages import problem_of
+from tests.tables import table
 
 CALL = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}
@@ -29,7 +28,7 @@ def test_a_conversation_with_reasoning_calls_and_server_tools_is_taken() -> None
     assert problem([SEARCH, CALL], [RESULT], [FOUND, TEXT], [TEXT]) == ""  # beside a call of ours
 
 
-@pytest.mark.parametrize(
+@table(
     ("contents", "told"),
     [
         ([[CALL], [RESULT], [CALL], [RESULT]], "must be unique"),

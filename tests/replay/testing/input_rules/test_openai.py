@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from callboard.replay.testing.input_rules.openai import problem_of
 from tests.tables import table
 
@@ -50,7 +48,7 @@ def test_odd_names_and_long_ids_are_refused() -> None:
     assert "too long" in responses(id="f" * 65)
 
 
-@pytest.mark.parametrize(
+@table(
     ("rows", "is_refused"),
     [
         ({"type": "array"}, True),

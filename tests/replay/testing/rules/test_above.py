@@ -47,7 +47,7 @@ DOCTORED: dict[str, tuple[Callable[[], Log], type]] = {
 }
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_a_rule_is_found(name: str) -> None:
     log, kind = DOCTORED[name]
     found = check_log(log(), is_at_rest=True, kinds=(kind,))

@@ -18,6 +18,7 @@ from callboard.replay.testing.sessions.scripted_replies import Reply, calls, tas
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_rounds import ROUNDS
 from tests.replay.testing.edited_logs import Log, edited, find, of_kind
+from tests.tables import table
 
 
 def pays_often(request: ModelRequest) -> Reply:
@@ -110,7 +111,7 @@ def test_a_session_with_permissions_keeps_every_rule() -> None:
     assert check_log(LOG, is_at_rest=True) == []
 
 
-@pytest.mark.parametrize("how", BROKEN)
+@table("how", BROKEN)
 def test_a_log_with_a_wrong_approval_breaks_its_rule(how: str) -> None:
     name, log = BROKEN[how]
     found = {breach.name for breach in check_log(log())}

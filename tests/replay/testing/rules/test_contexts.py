@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin
@@ -14,6 +12,7 @@ from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_state import contexts
 from tests.replay.testing.edited_logs import Log, Which, edited, find, of_kind
+from tests.tables import table
 
 LOG = list(SessionWorld(contexts()).run().log)
 WANTED = find(LOG, of_kind(MakeContext))
@@ -53,7 +52,7 @@ DAMAGED: dict[str, tuple[Callable[[], Log], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@table("name", DAMAGED)
 def test_a_log_that_breaks_the_rule_of_contexts_is_found(name: str) -> None:
     damaged, why = DAMAGED[name]
     found = check_log(damaged(), kinds=(Contexts,))

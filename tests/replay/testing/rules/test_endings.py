@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Finished
@@ -78,7 +76,7 @@ def test_a_log_that_breaks_a_rule_is_found(name: str) -> None:
     assert {breach.name for breach in check_log(log(), is_at_rest=True, kinds=(kind,))} == {kind.name}
 
 
-@pytest.mark.parametrize(
+@table(
     "log",
     [SILENT, SAID, REFUSED, SMALL, ASKED, OVER],
     ids=["silent", "said", "refused", "small", "asked", "over"],

@@ -181,7 +181,7 @@ def test_good_logs_break_no_rule_and_neither_does_any_prefix_of_them(log: Log) -
         assert check_log(log[:length]) == []
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@table("name", SESSIONS)
 def test_recorded_sessions_break_no_rule(name: str) -> None:
     assert check_log(golden(name), is_at_rest=True) == []
 

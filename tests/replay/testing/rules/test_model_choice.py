@@ -69,7 +69,7 @@ DOCTORED: dict[str, Callable[[], Log]] = {
 }
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
     found = check_log(DOCTORED[name](), is_at_rest=True, kinds=(Fallbacks,))
     assert {breach.rule for breach in found} == {Fallbacks.rule}

@@ -102,14 +102,14 @@ def test_a_log_that_breaks_a_rule_is_found(rule: type[Invariant]) -> None:
     assert all(breach.detail for breach in found)
 
 
-@pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED, TIMED, ONE_SLOT])
+@table("log", [RICH, CANCELLED, CLOSED, TIMED, ONE_SLOT])
 def test_good_logs_break_none_of_them_and_neither_does_any_prefix(log: Log) -> None:
     assert check_log(log, is_at_rest=True, kinds=tuple(DOCTORED)) == []
     for length in range(len(log)):
         assert check_log(log[:length], kinds=tuple(DOCTORED)) == []
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@table("name", SESSIONS)
 def test_recorded_sessions_break_none_of_them(name: str) -> None:
     assert check_log(golden(name), is_at_rest=True, kinds=tuple(DOCTORED)) == []
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.bundles import Allowed, Denied, Rights
@@ -193,8 +192,6 @@ def test_a_log_that_breaks_a_rule_of_rights_or_labels_is_found(name: str) -> Non
     assert any(why in str(one) for one in found), found
 
 
-@pytest.mark.parametrize(
-    "log", [TREE, MODELS, LINE, DOWN, WORDS], ids=["tree", "models", "line", "down", "words"]
-)
+@table("log", [TREE, MODELS, LINE, DOWN, WORDS], ids=["tree", "models", "line", "down", "words"])
 def test_the_sessions_themselves_break_no_rule(log: Log) -> None:
     assert check_log(log, kinds=(Permissions, Labelled)) == []

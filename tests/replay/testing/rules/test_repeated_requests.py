@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.messages import Finished, TurnRequested
@@ -20,6 +19,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
 from tests.mutants.scripts import DONE, LOOK
 from tests.replay.testing.edited_logs import Log
+from tests.tables import table
 
 REFUSED = Reply(failure=ModelFailure("invalid_request_error", "messages.1: no"))
 
@@ -75,7 +75,7 @@ def test_a_good_log_breaks_no_rule_and_goes_on_from_a_crash_at_every_event() -> 
     assert check_resumes(SCENARIO, LOG) == []
 
 
-@pytest.mark.parametrize("name", DOCTORED)
+@table("name", DOCTORED)
 def test_a_log_that_breaks_the_rule_is_found(name: str) -> None:
     found = check_log(DOCTORED[name](), is_at_rest=True, kinds=(RepairLevels,))
     assert {breach.rule for breach in found} == {RepairLevels.rule}

@@ -27,6 +27,7 @@ from tests.mutants.scenarios_cache import CACHED
 from tests.mutants.scenarios_later import changing_in_line, changing_one_by_one
 from tests.mutants.scenarios_state import shared_states
 from tests.replay.testing.edited_logs import edited, limited, of_kind
+from tests.tables import table
 
 LOG = list(SessionWorld(CACHED["given-again"]).run(in_random_order(0)).log)
 LINES_LOG = SessionWorld(changing_one_by_one()).run().log
@@ -64,7 +65,7 @@ def test_the_sessions_give_results_again_and_break_nothing() -> None:
     assert check_log(LOG) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "log",
     [
         edited_cached_results(repeats, cached_from="simulated#1"),
@@ -163,7 +164,7 @@ def test_good_sessions_break_nothing_and_give_every_call_a_state() -> None:
     assert made.gate.shared.values()["count"] == len(made.states_given)
 
 
-@pytest.mark.parametrize(
+@table(
     "fields",
     [
         {"state_update": (StateUpdate("gone", Json(b"1")),)},

@@ -11,6 +11,7 @@ from callboard.replay.testing.world import Move
 from tests.effort import effort
 from tests.replay.testing.programs import Silent, all_runs, apart, collect, collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
+from tests.tables import table
 
 
 def test_every_name_has_a_scheduler_and_portfolio_is_the_first() -> None:
@@ -19,7 +20,7 @@ def test_every_name_has_a_scheduler_and_portfolio_is_the_first() -> None:
         assert scheduler_named(name).name in (name, "exhaustive")
 
 
-@pytest.mark.parametrize("name", ["", "nonsense", "random:2", "pct:two", "pct:-1", "portfolio:3"])
+@table("name", ["", "nonsense", "random:2", "pct:two", "pct:-1", "portfolio:3"])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(MisuseError, match="use one of portfolio, random, pos"):
         scheduler_named(name)

@@ -18,6 +18,7 @@ from tests.effort import effort
 from tests.replay.testing.known_bugs.shared_memory import needle
 from tests.replay.testing.programs import Silent, all_runs, apart, collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
+from tests.tables import table
 
 # --- POS ----------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ def moves(count: int) -> list[Move]:
     return [Move(str(number), "a", str(number)) for number in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@table("seed", range(5))
 def test_a_small_program_is_exhausted_without_a_run_made_twice(seed: int) -> None:
     walk = RandomWalk(Random(seed))
     found = all_runs(collector("1", "2", "3", "4").world, walk)

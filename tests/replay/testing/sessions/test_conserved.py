@@ -20,6 +20,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.scenarios_background import two_tasks
 from tests.mutants.scenarios_later import tight_tasks
 from tests.mutants.scenarios_waits import denied_tasks
+from tests.tables import table
 
 
 def busy() -> SessionWorld:
@@ -71,7 +72,7 @@ FIRST = HOST.waiting.first()
 assert FIRST is not None
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "detail"),
     [
         (replace(STATE, in_flight=STATE.in_flight + 1), "model calls are in flight"),

@@ -45,6 +45,7 @@ from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_ran
 from tests import golden
 from tests.replay.testing.edited_logs import edited, of_kind
 from tests.replay.testing.scenarios import RICH, TWO, cancelled, closed, rich
+from tests.tables import table
 
 
 @pytest.mark.parametrize("make", [rich, cancelled, closed], ids=lambda make: make.__name__)
@@ -170,7 +171,7 @@ def test_requests_worked_out_from_the_log_are_those_that_were_made() -> None:
     assert check_requests(world.log) == []
 
 
-@pytest.mark.parametrize("name", golden.SESSIONS)
+@table("name", golden.SESSIONS)
 def test_recorded_requests_break_no_rule(name: str) -> None:
     assert check_requests(golden.golden(name)) == []
 
@@ -184,7 +185,7 @@ def named(log: list[Event], nth: int, change: Callable[[tuple[int, ...]], tuple[
     return [msgspec.structs.replace(event, body=body) if event is wanted else event for event in log]
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         lambda new: new[1:],

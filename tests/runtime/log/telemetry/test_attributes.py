@@ -245,7 +245,7 @@ def test_a_span_has_these_attributes_and_no_other(span: Span, expected: dict[str
 USE = {"type": "tool_use", "id": "t1", "name": "save", "input": {"a": 1}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "chars", "parts"),
     [
         ([USE], 99, [{"type": "tool_call", "id": "t1", "name": "save", "arguments": '{"a":1}'}]),

@@ -253,9 +253,7 @@ def test_a_call_without_arguments_keeps_the_input_that_it_started_with() -> None
     assert block_of(start) == start
 
 
-@pytest.mark.parametrize(
-    "cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}", "[1]", '"{}"']
-)
+@table("cut", ['{"path": "/home/an', '{"a": 1e999}', '{"a": NaN}', "[" * 100_000, "{}{}", "[1]", '"{}"'])
 def test_arguments_that_are_no_json_object_are_kept_as_text_and_not_guessed(cut: str) -> None:
     start = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
     block = block_of(start, {"type": "input_json_delta", "partial_json": cut})
@@ -303,7 +301,7 @@ def test_blocks_are_ordered_by_their_index() -> None:
     assert content_of(put_together([start, one, zero, delta, stop, *rest])[0]) == [text("a"), text("b")]
 
 
-@pytest.mark.parametrize("index", [-1, 1.0, "0", True, BLOCKS_MAX])
+@table("index", [-1, 1.0, "0", True, BLOCKS_MAX])
 def test_a_block_at_a_place_that_cannot_be_is_garbage(index: object) -> None:
     events = events_of(message(text("a")))
     again = {"type": "content_block_start", "index": index, "content_block": text("b")}
@@ -376,6 +374,6 @@ def test_what_the_service_has_taken_out_of_the_conversation_is_told(is_streamed:
     assert json.loads(bytes(answer.edits)) == [edit]
 
 
-@pytest.mark.parametrize("told", [None, {}, {"applied_edits": []}, {"applied_edits": None}, "all", [1]])
+@table("told", [None, {}, {"applied_edits": []}, {"applied_edits": None}, "all", [1]])
 def test_a_service_that_has_taken_nothing_out_tells_nothing(told: object) -> None:
     assert answer_of({**message(text("Hi.")), "context_management": told}).edits == NULL

@@ -227,7 +227,7 @@ def test_marks_of_the_users_own_are_kept_and_joined_only_by_the_one_at_the_end()
     assert _list(_list(found, "messages")[2], "content")[0]["cache_control"] == MARK
 
 
-@pytest.mark.parametrize("own", range(1, 6))
+@table("own", range(1, 6))
 def test_there_are_never_more_than_four_marks_unless_the_user_set_them(own: int) -> None:
     blocks = [text(str(at), cache_control=MARK) for at in range(own)]
     found = body(request_with([user(*blocks), assistant(text("b")), user(text("c"))]))

@@ -12,6 +12,7 @@ from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.aws_events import Events
 from tests.bedrock_api import event, events, exception
 from tests.openai_api import Call, Reply, Thought
+from tests.tables import table
 
 CITED = {
     "title": "Page",
@@ -106,7 +107,7 @@ def test_a_hundred_thousand_pieces_are_joined_once() -> None:
     assert block == {"text": "x" * 10_000}
 
 
-@pytest.mark.parametrize(
+@table(
     "delta",
     [
         {"text": 5},
