@@ -163,7 +163,8 @@ def test_d5_lone_surrogates_are_cleaned_on_every_way_in() -> None:
 
 
 def test_d5_a_surrogate_in_utf8_bytes_is_refused() -> None:
-    assert_refused(b'"\xed\xa0\x80"', "utf-8")
+    with pytest.raises(InvalidPrompt, match=r"(?i)utf-8"):  # its words depend on the version of msgspec
+        check_json(b'"\xed\xa0\x80"')
 
 
 def test_d6_nul_is_made_visible_on_every_way_in() -> None:
