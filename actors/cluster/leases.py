@@ -18,7 +18,7 @@ LEASE_MS: Final = 10_000
 LEASE_MS_MIN: Final = 400  # below that, a pause of the garbage collector ends leases
 
 Standing = Literal["acts", "finishes", "aborts", "lost"]
-"""The rights of a worker: to start work, only to finish running work, to abort it, or none any more."""
+"""The rights of a worker: it may start work, only finish running work, only abort it, or nothing."""
 
 
 class Lease(Value, frozen=True):

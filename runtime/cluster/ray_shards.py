@@ -172,7 +172,7 @@ async def _started(name: str, spec: ShardSpec, num_cpus: float) -> None:
 
 
 def _actor(name: str) -> Any:
-    """Return the handle of a shard; None if there is none."""
+    """Return the handle of a shard, or None if no shard has this name."""
     try:
         return connected().get_actor(name, namespace=NAMESPACE)
     except ValueError:

@@ -90,7 +90,7 @@ class WorkerCapacity:
             grant = await self._leases.share(
                 lambda one: one.report(model, renewal, demand.unused, limits, self._timeout_ms)
             )
-        except Exception as error:  # of any kind: without another report, calls would wait for ever
+        except Exception as error:  # any error: without further reports, calls would wait for ever
             logger.warning("the capacity of %s was not shared this time: %s", model, failure_text(error))
             return
         tokens = part.take(renewal.number, grant)

@@ -1,4 +1,4 @@
-"""Where followed sessions stand: one statement for all followers of a client that ask at a time.
+"""The news of followed sessions: one statement for all followers of a client that ask at the same time.
 
 A follower waits for news in its turn: soon after its last ones, and then after twice as long each time. Those
 that wait for as long have their turn together, at the next multiple of it. The server names only the sessions
