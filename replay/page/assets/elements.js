@@ -131,6 +131,25 @@ export function pressSwitch(place, chosen) {
   for (const button of place.children) button.setAttribute("aria-pressed", String(button.dataset.name === chosen));
 }
 
+/**
+ * Show a dialog, and return the element of its parts. It stays open, with other parts, if it is.
+ * What comes later belongs into that element: by then it may show nothing any more.
+ */
+export function openDialog(title, ...children) {
+  const dialog = byId("dialog");
+  const parts = make("div", {}, children);
+  dialog.replaceChildren(make("h2", { id: "dialog-title" }, title), parts, make("form", { method: "dialog" }, make("button", {}, "Close")));
+  // What was typed there goes with it, and keys are for the page again.
+  dialog.onclose = () => dialog.open || dialog.replaceChildren();
+  if (!dialog.open) dialog.showModal();
+  return parts;
+}
+
+/** Close the dialog if it still shows these parts. */
+export function closeDialog(parts) {
+  if (parts.isConnected) byId("dialog").close();
+}
+
 /** Return a button that copies a text, or what a function returns. Where the browser forbids that, it shows the text instead. */
 export function copyButton(text, title, label = "copy") {
   const button = make("button", { class: "copy", title, "aria-label": title }, label);

@@ -1,8 +1,7 @@
 // Fork here: change one thing of a recorded session, and go on from there in a new one.
 
 import { act, asked, once, queryOf } from "./acts.js";
-import { make } from "./elements.js";
-import { openDialog } from "./frame.js";
+import { make, openDialog } from "./elements.js";
 import { amount, dollars, textOf } from "./words.js";
 
 const COST_MS = 250; // after the last key, before the cost is asked for
@@ -117,11 +116,9 @@ class ForkForm {
         this.go.disabled = tokens === undefined && usd === undefined;
         const query = queryOf({ session: this.app.session.summary.session, beside: "" });
         for (const [name, value] of Object.entries({ ...this.change.query, tokens, cost_usd: usd })) if (value !== undefined) query.set(name, value);
-        try {
-          this.statement.replaceChildren(...statementOf(await asked("cost", query)));
-        } catch (error) {
-          this.statement.replaceChildren(make("p", { class: "bad-word" }, error.message));
-        }
+        const { due } = this;
+        const found = await asked("cost", query).then(statementOf, (error) => [make("p", { class: "bad-word" }, error.message)]);
+        if (due === this.due) this.statement.replaceChildren(...found); // else a later question is under way
         done();
       }, COST_MS);
     });

@@ -1,7 +1,7 @@
 // The parts around the views: top, findings, the comparison of two sessions, dialogs, splitters.
 
 import { wholeText } from "./differences.js";
-import { byId, make } from "./elements.js";
+import { byId, make, openDialog } from "./elements.js";
 import { amount, commandOf, dollars, durationText, oneLine } from "./words.js";
 
 const STRIP_MAX = 30;
@@ -100,7 +100,7 @@ function short(value) {
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
-// --- dialogs and splitters ---------------------------------------------------------
+// --- notes, keys and splitters ---------------------------------------------------------
 
 export function showNotes(app) {
   const { notes, session } = app;
@@ -126,16 +126,6 @@ export function toggleAgents() {
 
 export function showKeys(beside, mayAct = false) {
   openDialog("Keys", make("dl", {}, [...KEYS, ...(beside ? BESIDE_KEYS : []), ...(mayAct ? ACT_KEYS : [])].flatMap(([keys, says]) => [make("dt", {}, keys), make("dd", {}, says)])));
-}
-
-/** Show a dialog. It stays open, with other parts, if it is. */
-export function openDialog(title, ...children) {
-  const dialog = byId("dialog");
-  dialog.replaceChildren(make("h2", { id: "dialog-title" }, title), make("div", {}, children), make("form", { method: "dialog" }, make("button", {}, "Close")));
-  if (dialog.open) return;
-  // What was typed there goes with it, and keys are for the page again.
-  dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren(), { once: true });
-  dialog.showModal();
 }
 
 /** Let a splitter set the size of a part of the page. */

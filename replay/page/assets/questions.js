@@ -2,8 +2,7 @@
 
 import { act, asked, once, queryOf, server } from "./acts.js";
 import { argumentsBlock } from "./blocks.js";
-import { byId, make, textBlock } from "./elements.js";
-import { openDialog } from "./frame.js";
+import { byId, closeDialog, make, openDialog, textBlock } from "./elements.js";
 import { oneLine } from "./words.js";
 
 const ASK_MS = 1000;
@@ -14,7 +13,7 @@ const BY_KEY = "callboard-by"; // under which the browser keeps the name of its 
 /** The open questions of the session. app: the page. */
 export class Questions {
   constructor(app) {
-    Object.assign(this, { app, found: [], ended: new Set(), opened: "" });
+    Object.assign(this, { app, found: [], ended: new Set(), opened: "", parts: null });
     byId("waiting").addEventListener("click", (event) => {
       const one = this.found[Number(event.target.closest("button")?.dataset.place ?? -1)];
       if (one) this.open(one);
@@ -75,7 +74,7 @@ export class Questions {
     const by = byInput();
     const answer = (does) => this.answer(one, { note: note.value, by: by.value, ...does }, said);
     const yes = () => answer({ is_approved: true, ...(form.count && { values: form.values() }) });
-    openDialog(`${one.address} wants to call ${one.tool}`,
+    const parts = openDialog(`${one.address} wants to call ${one.tool}`,
       make("p", {}, make("span", { class: "badge" }, `effect ${one.effect}`), ` event ${one.seq}${one.profile ? `, agent ${one.profile}` : ""}`,
         one.expires_at_ms ? `, expires ${new Date(one.expires_at_ms).toLocaleTimeString()}` : ""),
       one.is_repeat && make("p", { class: "bad-word" }, "It was interrupted before and may have taken effect: check before you allow it."),
@@ -90,18 +89,20 @@ export class Questions {
         !one.is_repeat && !one.is_fork && !form.count && make("button", { onclick: () => answer({ is_approved: true, is_always: true }), title: "Also later calls of this tool by agents of this profile" }, "Approve always"),
         make("button", { class: "deny", onclick: () => answer({ is_approved: false }) }, "Deny")),
       said);
+    this.parts = parts;
   }
 
   answer(one, does, said) {
     keepBy(does.by);
     const { session, seq } = one;
+    const { parts } = this;
     return once(said, "Sending the answer.", async () => {
       const isFirst = await act({ command: "answer", session, seq, ...does }, Math.max(this.app.session.count, seq));
       this.ended.add(one.id);
       this.opened = "";
       this.take(this.found);
       if (!isFirst) return this.lateWords(one);
-      byId("dialog").close();
+      if (parts) closeDialog(parts);
       return "";
     });
   }
@@ -115,13 +116,12 @@ export class Questions {
     return `This call has already been answered, has expired or is no longer wanted. Nothing was changed.${who}`;
   }
 
-  /** Disable the open dialog: its question has its answer. */
+  /** Disable the dialog of a question: it has its answer. */
   close(id) {
     const one = { seq: Number(id.slice(id.lastIndexOf("#") + 1)) };
     this.opened = "";
-    for (const button of byId("dialog").querySelectorAll(".choices button")) button.disabled = true;
-    const said = byId("dialog").querySelector(".said");
-    if (said) said.textContent = this.lateWords(one);
+    for (const button of this.parts.querySelectorAll(".choices button")) button.disabled = true;
+    this.parts.querySelector(".said").textContent = this.lateWords(one);
   }
 }
 

@@ -1,7 +1,7 @@
 // The first page of a server: the sessions of its logs, with status, cost, duration and findings.
 
 import { asked, queryOf, server } from "./acts.js";
-import { VirtualList, byId, make, makeSwitch, pressSwitch } from "./elements.js";
+import { VirtualList, byId, make, makeSwitch, openDialog, pressSwitch } from "./elements.js";
 import { amount, dollars, durationText } from "./words.js";
 
 const SESSION_HEIGHT = 28;
@@ -217,9 +217,7 @@ function toggleTheme() {
 
 function showSessionKeys() {
   const keys = [["↓ ↑ or j k", "next and previous session"], ["Enter", "open the session"], ["g G", "first and last session"], ["/", "search"], ["Esc", "end the search"], ["s", "next status"], ["t", "light or dark"]];
-  const dialog = byId("dialog");
-  dialog.replaceChildren(make("h2", { id: "dialog-title" }, "Keys"), make("dl", {}, keys.flatMap(([one, says]) => [make("dt", {}, one), make("dd", {}, says)])), make("form", { method: "dialog" }, make("button", {}, "Close")));
-  dialog.showModal();
+  openDialog("Keys", make("dl", {}, keys.flatMap(([one, says]) => [make("dt", {}, one), make("dd", {}, says)])));
 }
 
 async function startSessions() {

@@ -1,8 +1,7 @@
 // The forks of a session as a table: what each came to, and what it cost.
 
 import { asked, queryOf } from "./acts.js";
-import { make } from "./elements.js";
-import { openDialog } from "./frame.js";
+import { make, openDialog } from "./elements.js";
 import { amount, dollars, oneLine } from "./words.js";
 
 const HEADINGS = ["Session", "From", "Outcome", "Turns", "Called", "Reused", "Tokens", "Billed", "Cost", "Text"];
@@ -10,15 +9,15 @@ const HEADINGS = ["Session", "From", "Outcome", "Turns", "Called", "Reused", "To
 /** Show the session, or its origin if it is a fork, with all forks. */
 export async function openVariants(app) {
   const name = originOf(app);
-  openDialog("Variants", make("p", { role: "status" }, "Reading the forks."));
+  const parts = openDialog("Variants", make("p", { role: "status" }, "Reading the forks."));
   try {
     const { origin, forks, left_out: left } = await asked("variants", queryOf({ session: name, beside: "" }));
     const rows = [{ ...origin, isOrigin: true }, ...forks].map((one) => rowOf(one, name));
-    openDialog("Variants", forks.length === 0 && make("p", { class: "hint" }, "This session has no forks yet."),
+    parts.replaceChildren(make("p", { class: "hint", hidden: forks.length > 0 }, "This session has no forks yet."),
       make("div", { class: "scrolled", tabIndex: 0 }, make("table", { class: "variants" }, make("tr", {}, HEADINGS.map((one) => make("th", { scope: "col" }, one))), rows)),
-      left > 0 && make("p", { class: "hint" }, `and ${left} older ones`));
+      make("p", { class: "hint", hidden: left === 0 }, `and ${left} older ones`));
   } catch (error) {
-    openDialog("Variants", make("p", {}, error.message));
+    parts.replaceChildren(make("p", {}, error.message));
   }
 }
 

@@ -28,6 +28,21 @@ TOO_WIDE = f"{PARTS}.some((one) => one.scrollWidth - one.clientWidth > 1)"
 SESSIONS = 10_000
 PIN = "pin-98765-of-ann"
 IS_OPEN = "document.getElementById('dialog').open"
+TITLE = "document.getElementById('dialog-title')?.textContent"
+PARTS_LEFT = "document.getElementById('dialog').childElementCount"
+
+HOLD = """
+    globalThis.held = { variants: [], act: [], cost: [] };
+    globalThis.done = { variants: 0, act: 0, cost: 0 };
+    const sent = globalThis.fetch;
+    globalThis.fetch = async (address, options) => {
+        const name = String(address).split("?")[0];
+        if (held[name]) await new Promise((go) => held[name].push(go));
+        const answer = await sent(address, options);
+        if (held[name]) setTimeout(() => { done[name] += 1; }, 100);
+        return answer;
+    };
+    0"""
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +175,52 @@ def test_a_fork_says_its_cost_and_runs_beside_its_origin(site: Acting, tab: Brow
     until(tab, "document.querySelectorAll('.variants tr').length", 3)
 
 
+def test_an_answer_that_comes_late_changes_nothing_but_its_own_dialog(site: Acting, tab: Browser) -> None:
+    site.ask("Pay.", "late")
+    tab.visit(page_of(site, "late"))
+    until(tab, WAITS, 1)
+    tab.run(HOLD)
+
+    tab.press("V")
+    until(tab, "held.variants.length", 1)
+    turn_to_words(tab)
+    tab.run("held.variants.pop()(); 0")
+    until(tab, "done.variants", 1)
+    assert tab.run(TITLE) == "Send a message"
+    tab.run("document.getElementById('dialog').close()")
+
+    until(tab, PARTS_LEFT, 0)
+    tab.press("q")
+    click(tab, "Approve")
+    until(tab, "held.act.length", 1)
+    turn_to_words(tab)
+    tab.run("held.act.pop()(); 0")
+    until(tab, WAITS, 0)
+    until(tab, "done.act", 1)
+    assert tab.run(TITLE) == "Send a message"
+    assert tab.run("document.querySelectorAll('#dialog button[disabled]').length") == 0
+    tab.run("document.getElementById('dialog').close()")
+
+    until(tab, PARTS_LEFT, 0)
+    tab.press("i")
+    until(tab, "held.cost.length", 1)
+    dollars = "document.querySelectorAll('#dialog [type=number]')[1]"
+    tab.run(f"{dollars}.value = '7'; {dollars}.dispatchEvent(new Event('input'))")
+    until(tab, "held.cost.length", 2)
+    for place in (1, 0):
+        tab.run(f"held.cost[{place}](); 0")
+        until(tab, "done.cost", 2 - place)
+        assert "no limit in dollars" not in tab.run("document.querySelector('.statement').textContent")
+
+
+def turn_to_words(tab: Browser) -> None:
+    """Close the dialog, and open the one that sends a message."""
+    tab.run("document.getElementById('dialog').close()")
+    until(tab, PARTS_LEFT, 0)
+    tab.press("l")
+    until(tab, TITLE, "Send a message")
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400)])
 def test_no_view_of_acts_breaks_a_rule_or_the_width(
     site: Acting, tab: Browser, scheme: str, width: int
@@ -176,7 +237,7 @@ def test_no_view_of_acts_breaks_a_rule_or_the_width(
             until(tab, IS_OPEN, True)
         check(tab, width)
         tab.run("document.getElementById('dialog').close()")
-        until(tab, "document.getElementById('dialog').childElementCount", 0)
+        until(tab, PARTS_LEFT, 0)
     for view in ("callboard.setMode('story')", "callboard.read('host')", "callboard.select(3)"):
         tab.run(f"{view}; 0")
         check(tab, width)
