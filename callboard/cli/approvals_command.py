@@ -21,7 +21,7 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import append_answer, open_questions, shown
 from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval, TellAgent
-from callboard.runtime.log.reading import shown_address
+from callboard.runtime.log.reading import is_server, shown_address
 from callboard.runtime.sanitize import check_json
 
 
@@ -185,15 +185,20 @@ def cancel(session: str, agent: str, reason: str, log: str) -> int:
     try:
         kind = ask_owner(log, CancelAsk(session, reason, agent), str)
     except NoOwner:
-        raise Failure(
-            f"no process that owns {shown_address(log)} listens, so nothing can be cancelled", 3
-        ) from None
+        raise _unreached(log, session, "nothing can be cancelled") from None
     if agent:
         said = "cancelled" if kind else "no such agent runs"
         talk(f"session {safe_line(session)}, {safe_line(agent, 80)}: {said}")
         return 0 if kind else FAILED
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
     return 0
+
+
+def _unreached(log: str, session: str, so: str) -> Failure:
+    """Return the error for a session that no process runs."""
+    if is_server(log):
+        return Failure(f"no worker and no program runs session {safe_line(session, 80)}, so {so}", 3)
+    return Failure(f"no process that owns {shown_address(log)} listens, so {so}", 3)
 
 
 @click.command("tell")
@@ -217,9 +222,7 @@ def tell(session: str, address: str, text: str, log: str) -> int:
     try:
         turn = ask_owner(log, TellAgent(session, address, text), int)
     except NoOwner:
-        raise Failure(
-            f"no process that owns {shown_address(log)} listens, so no agent can be sent a message", 3
-        ) from None
+        raise _unreached(log, session, "no agent can be sent a message") from None
     name = safe_line(address, 80)
     talk(f"{name} reads it in turn {turn}" if turn else f"{name} is busy; it reads this next")
     return 0

@@ -21,7 +21,7 @@ from callboard.runtime.approvals import Approval, ApprovalAnswer, Said
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.input_forms import Form, forms_of
 
-Mode = Literal["ask", "all", "none"]
+Mode = Literal["ask", "wait", "all", "none"]
 
 SHOWN_CHARS_MAX: Final = 4_000
 _YES: Final = frozenset({"y", "yes"})
@@ -43,13 +43,21 @@ class Approver:
         self._turn = asyncio.Lock()
 
     async def __call__(self, question: Approval) -> Said:
-        """Return the person's answer, or True to let the call run, else the reason for the model."""
+        """Return True to let the call run, or the reason for the model why not.
+
+        None: the answer comes, or has come, another way.
+        """
+        if self._mode == "wait":
+            return None
         if self._mode == "all":
             return True
         if self._mode == "none":
             return "this run approves no calls (--approve none)"
         if not sys.stdin.isatty():
-            return "no person can be asked: stdin is not a terminal (--approve all allows every call)"
+            return (
+                "no person can be asked: stdin is not a terminal (--approve wait waits for `callboard "
+                "approvals`, --approve all allows every call)"
+            )
         async with self._turn:
             return await self._ask(question)
 

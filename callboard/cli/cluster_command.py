@@ -58,7 +58,11 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
     else:
         emit_lines(table(_safe(_worker_rows(found)), _WORKERS))
     if found.waiting:
-        emit_lines(table(_safe(_waiting_rows(found)), ("session", "waits for", "refusal")))
+        rows = _waiting_rows(found)
+        emit_lines(table(_safe([row[:2] for row in rows]), ("session", "waits for")))
+        for session, _, why in rows:
+            if why:
+                talk(f"a worker cannot run {safe_line(session, 80)}: {safe_line(why, 500)}")
         talk(
             f"{counted(found.backlog.sessions, 'session')} without a worker, the oldest since "
             f"{duration(found.backlog.oldest_ms)}"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import click
 import msgspec
@@ -88,8 +88,11 @@ class Setting(NamedTuple):
         )
 
 
-def setting_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--limit`, `--budget`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`: one `setting`."""
+def setting_options(function: Callable[..., int], approve: Mode = "ask") -> Callable[..., int]:
+    """Add `--limit`, `--budget`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`: one `setting`.
+
+    approve: the default of `--approve`.
+    """
 
     @functools.wraps(function)
     def call(
@@ -106,10 +109,11 @@ def setting_options(function: Callable[..., int]) -> Callable[..., int]:
         setting = Setting(limits, Approver(approve), secrets, log, files, servers, above)
         return function(setting=setting, **others)
 
-    options = (_servers_option, _secret_option, _approve_option, _budget_option, _limit_option)
+    options = (_servers_option, _secret_option, _approve_option(approve), _budget_option, _limit_option)
+    added: Callable[..., int] = call
     for add in (log_option, *options):
-        call = add(call)
-    return files_options(call)
+        added = add(added)
+    return files_options(added)
 
 
 _limit_option = click.option(
@@ -127,14 +131,19 @@ _budget_option = click.option(
     help="Limit what all sessions of the log with a tag spend together: '*=20usd/day', "
     "'tenant:*=5m tokens/month', 'batch=5usd'. May be repeated.",
 )
-_approve_option = click.option(
-    "--approve",
-    type=click.Choice(["ask", "all", "none"]),
-    default="ask",
-    show_default=True,
-    help="For tools that need approval: ask on the terminal (without a terminal, refuse), allow every "
-    "call, or refuse every call.",
-)
+
+
+def _approve_option(default: Mode) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    return click.option(
+        "--approve",
+        type=click.Choice(get_args(Mode)),
+        default=default,
+        show_default=True,
+        help="For tools that need approval: ask on the terminal (without a terminal, refuse), let each call "
+        "wait for `callboard approvals` or the page, allow every call, or refuse every call.",
+    )
+
+
 _secret_option = click.option(
     "--secret",
     "secrets",

@@ -12,6 +12,7 @@ from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.server_client import is_shared
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import counted
@@ -20,7 +21,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log import session_rows as trees
 from callboard.runtime.log.opening import cut, erase
-from callboard.runtime.log.reading import shown_address
+from callboard.runtime.log.reading import is_server, shown_address
 from callboard.runtime.log.session_rows import STATUSES, ForksChoice
 from callboard.runtime.sessions.catalog import last_use_ms, queries_of
 
@@ -87,6 +88,10 @@ def delete(
 
 def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
     with open_reader(log) as reader:
+        known = [row.session_id for row in reader.sessions()]
+        if is_server(log) and session not in known and is_shared(log, session):
+            _withdraw(log, session, yes)
+            return
         (row,) = titled(reader, [find_session(reader, session)])
         names = trees.with_forks(reader.sessions(), row.session_id)
     names = names if choice == "delete" else [row.session_id]
@@ -98,6 +103,14 @@ def _delete_one(log: str, session: str, choice: ForksChoice, yes: bool) -> None:
     except NoOwner:
         count = asyncio.run(_erase(log, names, keep_forks=choice == "keep"))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
+
+
+def _withdraw(log: str, session: str, yes: bool) -> None:
+    """Delete a session that was submitted, and that no worker has opened yet."""
+    shown = safe_line(session, 80)
+    _confirm(f"Withdraw session {shown}, which no worker has opened yet?", yes)
+    ask_owner(log, DeleteSession(session, "refuse"), int)
+    talk(f"session {shown} withdrawn")
 
 
 def _delete_old(log: str, before_ms: int, statuses: Sequence[str], tag: str | None, yes: bool) -> None:

@@ -36,6 +36,17 @@ def ask_server(url: str, command: Command) -> Any:
     return event_loop.run(_asked(url, command))
 
 
+def is_shared(url: str, session: str) -> bool:
+    """Return True if an owner runs a session, or if it waits for one."""
+
+    async def work() -> bool:
+        key, encryption_key = log_keys()
+        async with Client.at(url, key, encryption_key=encryption_key) as client:
+            return await client.is_shared(session)
+
+    return event_loop.run(work())
+
+
 async def _asked(url: str, command: Command) -> Any:
     key, encryption_key = log_keys()
     async with Client.at(url, key, encryption_key=encryption_key) as client:
@@ -60,9 +71,10 @@ async def _carried_out(client: Client, command: TellAgent | CancelAsk | AnswerAp
         async with asyncio.timeout(_TIMEOUT_S):
             value = await client.carry_out(command)
     except TimeoutError:
+        why = dict((await client.stats()).waiting).get(command.session, "")
         raise StoreFailed(
-            f"the command is stored, and the owner of session {command.session} has not carried it out after "
-            f"{_TIMEOUT_S:.0f} s; it does so later. `callboard cluster status` says what a session waits for"
+            f"the command is stored, and not carried out after {_TIMEOUT_S:.0f} s: "
+            + (f"the session waits for {why}" if why else "the owner of the session has not come to it yet")
         ) from None
     if isinstance(value, Outcome):
         return value.kind

@@ -19,11 +19,13 @@ from callboard.cli.metrics_server import address_of, serving
 from callboard.cli.options import log_option, model_option
 from callboard.cli.output import emit_lines, talk
 from callboard.cli.recordings import log_keys
+from callboard.cli.terminal_escape import safe_line
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import new_request_id, new_session_id
 from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.leases import WorkerRow
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.runtime import Runtime
 
@@ -75,7 +77,7 @@ def leases_of(log: str) -> Leases:
     help="Serve the worker's metrics for Prometheus at this address, /metrics.",
 )
 @model_option
-@setting_options
+@partial(setting_options, approve="wait")
 def worker(
     agents: tuple[str, ...],
     slots: int,
@@ -90,7 +92,8 @@ def worker(
 
     The worker claims sessions whose host is one of its agents, and resumes those of workers that died. With
     Ctrl-C or SIGTERM it leaves its sessions to the others at once. `callboard submit` adds sessions,
-    `callboard cluster status` lists workers and waiting sessions.
+    `callboard cluster status` lists workers and waiting sessions, and `callboard approvals` answers for
+    people.
 
     \b
     Examples:
@@ -148,7 +151,8 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     """Submit a prompt to the agent HOST of any worker, and print the id of its session.
 
     The same --session again submits nothing new, so a client that got no answer may repeat it. A session that
-    was left alone, because workers ended while they ran it, goes to workers again.
+    was left alone, because workers ended while they ran it, goes to workers again. `callboard delete`
+    withdraws a session that no worker has opened yet.
 
     \b
     Examples:
@@ -157,9 +161,12 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     """
     session = name or new_session_id()
 
-    async def work() -> None:
+    async def work() -> list[WorkerRow]:
         async with leases_of(log) as leases:
             await leases.change(lambda one: one.submit(session, host, new_request_id(), prompt))
+            return await leases.change(lambda one: one.workers())
 
-    event_loop.run(work())
+    live = [one.state for one in event_loop.run(work()) if one.left_ms > 0]
     emit_lines([Text(session)])
+    if not any(host in one.hosts for one in live):
+        talk(f"no worker has an agent {safe_line(host, 80)!r} now; the session waits for one")

@@ -312,7 +312,10 @@ class Client:
         return bool(await self._leases.change(lambda one: one.has(session_id)))
 
     async def delete(self, session_id: str, *, forks: ForksChoice = "refuse") -> int:
-        """Delete a session permanently, as `Runtime.delete` does. Raises SessionBusy for one that runs."""
+        """Delete a session permanently, as `Runtime.delete` does. Raises SessionBusy for one that runs.
+
+        A session that no worker has opened yet is withdrawn with its commands; it has 0 events.
+        """
         return await self._catalog.delete(session_id, forks=forks)
 
     async def prune(

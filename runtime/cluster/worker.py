@@ -47,6 +47,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import DETACH_GRACE_S
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_agents import check_models
 from callboard.runtime.statistics import WorkerStats
 
 SLOTS: Final = 100
@@ -63,7 +64,8 @@ class ClusterWorker:
     hosts: the agents whose sessions it claims, by their names. slots: the sessions that it runs at a time.
     limits: of the sessions that it opens. losses_max: the workers in a row that may end while they run a
     session, before it is left alone; 0 for no limit.
-    Raises MisuseError for hosts of the same name, none at all, or no slot.
+    Raises MisuseError for hosts of the same name, none at all, or no slot, and what `check_models` raises for
+    a host that could run no session.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class ClusterWorker:
         self.hosts = {host.name: host for host in hosts}
         if not hosts or len(self.hosts) < len(hosts) or slots < 1:
             raise MisuseError("a worker needs agents of different names, and at least one slot")
+        for host in hosts:
+            check_models(host, runtime._settings.model)
         self.name = name or f"{platform.node()}:{os.getpid()}"
         self.number = 0
         self._runtime, self._leases, self.slots = runtime, leases, slots

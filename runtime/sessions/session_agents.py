@@ -57,12 +57,9 @@ def agents_of_session(
     agents = {name: _as_found(one, found, broken) for name, one in roster(host).items()}
     if agents[host.name].broken:
         raise InvalidAgent(f"agent {host.name!r} cannot be the host: {agents[host.name].broken}")
-    models = _by_name([*models_of(model), *(one for other in agents.values() for one in other.all_models)])
+    models = _checked_models(model, agents)
     unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
     refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
-    for one in models.values():
-        if isinstance(one, Checkable):
-            one.check()
     secrets.learn_early([*models.values(), *(one for other in agents.values() for one in other.sources)])
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
@@ -83,6 +80,26 @@ def agents_of_session(
     )
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced, host)
+
+
+def check_models(host: Agent, default: ModelChoice | None) -> None:
+    """Check the models of a host and of the agents below it, before any of its sessions.
+
+    default: the model of a host that names none.
+
+    Raises InvalidAgent for two models of one name, MisuseError where a model is missing, and what the check
+    of a model raises, such as for a key or a package that is missing.
+    """
+    _without_model(host, default)
+    _checked_models(_model_of(host, default), roster(host))
+
+
+def _checked_models(model: ModelChoice, agents: Mapping[str, Agent]) -> dict[str, Model]:
+    models = _by_name([*models_of(model), *(one for other in agents.values() for one in other.all_models)])
+    for one in models.values():
+        if isinstance(one, Checkable):
+            one.check()
+    return models
 
 
 def _as_found(agent: Agent, found: Probed, broken: Mapping[str, str]) -> Agent:

@@ -1,11 +1,15 @@
 """`callboard cluster status` on the command line."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from unittest.mock import ANY
 
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
+from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.leases import LeaseTables
 from tests.runtime.log.postgres.places import on_server
 
 
@@ -29,3 +33,44 @@ def test_status_lists_what_was_submitted_and_what_it_waits_for() -> None:
         assert "a worker with the agent 'host'" in shown.stdout
         assert "1 session without a worker, the oldest since 0." in shown.stderr
         assert "warning: synchronous_commit is off: " in shown.stderr
+
+
+def test_a_submitted_session_that_no_worker_can_run_is_withdrawn() -> None:
+    with on_server() as place:
+        log = ["--log", place.url]
+        done = CliRunner().invoke(cli, ["submit", "hots", "hi", "--session", "s", *log])
+        assert "no worker has an agent 'hots' now; the session waits for one" in done.stderr
+        gone = CliRunner().invoke(cli, ["delete", "s", "--yes", *log])
+        assert (gone.exit_code, gone.stderr) == (0, "session s withdrawn\n")
+        assert (
+            json.loads(CliRunner().invoke(cli, ["cluster", "status", "--json", *log]).stdout)["waiting"] == []
+        )
+        again = CliRunner().invoke(cli, ["delete", "s", "--yes", *log])
+        assert again.exit_code == 3
+        for words in (["cancel", "s"], ["tell", "s", "host", "hi"]):
+            said = CliRunner().invoke(cli, [*words, *log])
+            assert said.exit_code == 3
+            assert "no worker and no program runs session s, so " in said.stderr
+
+
+async def changed(url: str, work: Callable[[LeaseTables], None]) -> None:
+    async with Leases(url) as leases:
+        await leases.change(work)
+
+
+def test_status_says_in_full_why_a_worker_refuses_a_session() -> None:
+    why = "InvalidAgent: " + "a long reason " * 20
+    with on_server() as place:
+        assert (
+            CliRunner().invoke(cli, ["submit", "host", "hi", "--session", "s", "--log", place.url]).exit_code
+            == 0
+        )
+
+        def refuse(tables: LeaseTables) -> None:
+            worker = tables.register("w", ["host"], 1, 10_000)
+            assert [one.session for one in tables.claim(worker, 1)] == ["s"]
+            tables.refuse(worker, "s", why)
+
+        asyncio.run(changed(place.url, refuse))
+        shown = CliRunner().invoke(cli, ["cluster", "status", "--log", place.url])
+        assert f"a worker cannot run s: {why.strip()}" in shown.stderr

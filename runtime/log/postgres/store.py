@@ -62,6 +62,12 @@ _ENTRIES: Final = (
 _STANDING: Final = (
     "SELECT id, epoch, head, digest FROM {s}.sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 )
+_WITHDRAW: Final = (  # a session that was submitted, and that neither has events nor is about to get some
+    "DELETE FROM {s}.leases AS l WHERE l.session = %s "
+    "AND NOT EXISTS (SELECT 1 FROM {s}.sessions WHERE session_id = %s AND status <> %s) "
+    "AND NOT EXISTS (SELECT 1 FROM {s}.workers AS w WHERE w.id = l.worker "
+    "AND w.ends_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint) RETURNING 1"
+)
 _DIGEST_AT: Final = "SELECT digest FROM {s}.events WHERE session = %s AND seq = %s"
 _SIZE: Final = (
     "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c "
@@ -298,9 +304,12 @@ class PostgresStore:
         self.link.transact("set_waiting", work)
 
     def delete(self, session_id: str, *, keep_forks: bool) -> int:
-        """Take a session out, as `EventLog.delete` does."""
+        """Take a session out, as `EventLog.delete` does; also one that no worker has opened yet."""
 
         def work() -> int:
+            if self.tables.rows(_WITHDRAW, (session_id, session_id, HIDDEN)):
+                self.tables.rows("DELETE FROM {s}.commands WHERE session = %s", (session_id,))
+                return 0
             entry = self.tables.entry(session_id, lock="FOR UPDATE")
             forks = self.tables.forks(session_id)
             if forks and not keep_forks:

@@ -69,7 +69,7 @@ def test_a_running_agent_is_told_and_an_ask_is_cancelled_from_anywhere(world: Wo
             with pytest.raises(TellRefused):
                 await client.tell("s", "host.7", "hello")
             telling = asyncio.create_task(client.tell("s", "host", "hurry", request_id="t"))
-            await asyncio.sleep(0.1)
+            await world.until(lambda _: names_of(world.place.url, Tell)[1:] == ["t"])
             world.holds.set()
             assert await telling == 2
             assert await client.tell("s", "host", "hurry", request_id="t") == 2
