@@ -89,7 +89,9 @@ def test_a_command_without_an_owner_stays_and_old_sessions_are_pruned(
     async def scene() -> None:
         async with Runtime.connect(world.place.url) as client:
             await client.submit("s", "do it", host="host", request_id="r")
-            assert "cluster status" in await said(world, "tell", "s", "host", "hello", code=1)
+            assert "waits for a worker with the agent" in await said(
+                world, "tell", "s", "host", "hello", code=1
+            )
             world.holds.set()
             async with world.worker(world.host()):
                 assert (await client.ask("s", "do it", host="host", request_id="r")).is_ok
