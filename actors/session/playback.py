@@ -32,7 +32,6 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.layers import Layers
@@ -159,15 +158,15 @@ class Playback:
             key = self._reader.take(event)
             if key is not None:
                 self._keys[event.seq] = key
-            elif event.sender in PORTS and not isinstance(event.body, ToolStarted):
+            elif not isinstance(event.body, ToolStarted):
                 self._keys.pop(event.cause, None)
 
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
         for event in events:
-            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):
+            if self.inputs and is_same_input(event, self.inputs[-1]):
                 self.inputs.pop()
-            if reused := getattr(event.body, "reused", 0):
+            if reused := getattr(event.body, "reused", None):
                 self.recorded.use_up(reused)
         self._note_effects(events)
 
@@ -218,16 +217,16 @@ class Playback:
 
     def find(self, request: Event, gate: PortGate) -> Reusable | None:
         """Return the recorded answer to a request, once; None for a request without one."""
-        key = self._keys.pop(request.seq, None)
-        if key is None or (self.is_after_effect and _is_read(request)):
+        key = self._keys.pop(request.seq, ())
+        if not key or (self.is_after_effect and _is_read(request)):
             return None
         found = self.recorded.find(key, _shared(request, gate))
         return found if found is not None and self._is_whole(request, found) else None
 
     def has_answer(self, request: Event, gate: PortGate) -> bool:
         """Return True if a recorded answer fits a request, which is not looked up by this."""
-        key = self._keys.get(request.seq)
-        if key is None or key[0] == "step" or (self.is_after_effect and _is_read(request)):
+        key = self._keys.get(request.seq, ())
+        if not key or key[0] == "step" or (self.is_after_effect and _is_read(request)):
             return False
         return self.recorded.has(key, _shared(request, gate))
 
@@ -237,7 +236,8 @@ class Playback:
         Also for a result of a tool that used more than its agent may use in this fork.
         """
         given = found.body
-        if isinstance(given, ToolReturned) and isinstance(request.body, CallTool) and given.uses:
+        if isinstance(given, ToolReturned):
+            assert isinstance(request.body, CallTool)
             return not refusal_among(self._rights.get(request.sender, ()), given.uses, request.body.labels)
         if not isinstance(given, ApprovalGiven) or not given.goes_on:
             return True
