@@ -324,17 +324,19 @@ class Playback:
                 yield one.seq, one.found.at, "answer", 0
 
     def _firings(self) -> Iterator[tuple[int, int, str, int]]:
-        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
         for timer, one in self._timers.items():
-            if one.recorded is not None and (held is None or one.recorded.seq < held):
+            if one.recorded is not None and not self._waits(one.recorded.seq):
                 yield one.recorded.seq, one.recorded.at, "timer", timer
 
     def _given(self, is_asked: bool) -> Iterator[tuple[int, int, str, int]]:
-        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
         for given in self.inputs[-1:]:
             may_post = given.seq not in self.recorded.idle or not is_asked
-            if may_post and (held is None or given.seq < held):
+            if may_post and not self._waits(given.seq):
                 yield given.seq, given.at, "input", 0
+
+    def _waits(self, seq: int) -> bool:
+        """Return True while an answer, or the place of a step, stands before a recorded thing."""
+        return bool(self.held) and self.held[0].seq < seq
 
     def _drop_stale(self, gate: PortGate) -> None:
         """Drop the held answers at the front whose requests have their answers."""

@@ -160,6 +160,12 @@ def test_the_files_of_a_result_decide_in_its_turn_whether_a_copy_gets_it() -> No
         else:
             assert thing == Missed(fork.events[1])
             assert isinstance(fork.playback.unfound(fork.events[1]), Refused)
+    earlier = [tool(8, "write"), returned(2, 8, files=(first,), contents=(content,))]
+    fork = Forked([*earlier, tool(1, "write"), returned(4, 1, files=(first,))], [tool(1, "write")])
+    fork.hold(2)
+    (thing,) = fork.take()
+    assert isinstance(thing, Give)
+    assert thing.answer.body == ToolReturned(1, 0, reused=5, files=(first,), contents=(content,))
 
 
 @pytest.mark.parametrize("effect", ["write", "idempotent"])
