@@ -739,7 +739,9 @@ def test_edits_of_a_service_are_kept_if_the_log_can_hold_them() -> None:
         (longer, NULL),
         (Json(b"[1"), NULL),
     ):
-        assert _kept_edits(ModelAnswer(Json(b"[]"), "end_turn", edits=edits)) == kept
+        answer = ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn", edits=edits)
+        assert _kept_edits(answer) == kept
+        assert asked(partial(_given, answer)).reply.edits == kept
 
 
 def test_limits_and_sizes_change_only_on_purpose() -> None:
