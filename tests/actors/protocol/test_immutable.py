@@ -131,6 +131,12 @@ def test_a_field_that_equals_its_default_is_left_out_even_if_it_is_another_objec
     spelled = Note(Bounds(int("100000")), (int("0"), 1), "".join(["ca", "lm"]), Json(b"null"), int("70000"))
     assert spelled == Note()
     assert encode(spelled) == encode(Note()) == b'{"type":"Note"}'
+    assert encode(Note(Bounds(1), mood="sad")) == b'{"type":"Note","bounds":{"most":1},"mood":"sad"}'
+
+    class Letter(Message, frozen=True):
+        bounds: Bounds
+
+    assert encode(Letter(Bounds(int("100000")))) == b'{"type":"Letter","bounds":{}}'
 
 
 def test_a_value_that_equals_its_default_becomes_that_object_and_no_other_value_does() -> None:
