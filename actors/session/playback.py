@@ -32,7 +32,6 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.addresses import CLIENT, PORTS
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.layers import Layers
@@ -159,15 +158,15 @@ class Playback:
             key = self._reader.take(event)
             if key is not None:
                 self._keys[event.seq] = key
-            elif event.sender in PORTS and not isinstance(event.body, ToolStarted):
+            elif not isinstance(event.body, ToolStarted):
                 self._keys.pop(event.cause, None)
 
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
         for event in events:
-            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):
+            if self.inputs and is_same_input(event, self.inputs[-1]):
                 self.inputs.pop()
-            if reused := getattr(event.body, "reused", 0):
+            if reused := getattr(event.body, "reused", None):
                 self.recorded.use_up(reused)
         self._note_effects(events)
 
@@ -218,16 +217,16 @@ class Playback:
 
     def find(self, request: Event, gate: PortGate) -> Reusable | None:
         """Return the recorded answer to a request, once; None for a request without one."""
-        key = self._keys.pop(request.seq, None)
-        if key is None or (self.is_after_effect and _is_read(request)):
+        key = self._keys.pop(request.seq, ())
+        if not key or (self.is_after_effect and _is_read(request)):
             return None
         found = self.recorded.find(key, _shared(request, gate))
         return found if found is not None and self._is_whole(request, found) else None
 
     def has_answer(self, request: Event, gate: PortGate) -> bool:
         """Return True if a recorded answer fits a request, which is not looked up by this."""
-        key = self._keys.get(request.seq)
-        if key is None or key[0] == "step" or (self.is_after_effect and _is_read(request)):
+        key = self._keys.get(request.seq, ())
+        if not key or key[0] == "step" or (self.is_after_effect and _is_read(request)):
             return False
         return self.recorded.has(key, _shared(request, gate))
 
@@ -237,7 +236,8 @@ class Playback:
         Also for a result of a tool that used more than its agent may use in this fork.
         """
         given = found.body
-        if isinstance(given, ToolReturned) and isinstance(request.body, CallTool) and given.uses:
+        if isinstance(given, ToolReturned):
+            assert isinstance(request.body, CallTool)
             return not refusal_among(self._rights.get(request.sender, ()), given.uses, request.body.labels)
         if not isinstance(given, ApprovalGiven) or not given.goes_on:
             return True
@@ -324,17 +324,19 @@ class Playback:
                 yield one.seq, one.found.at, "answer", 0
 
     def _firings(self) -> Iterator[tuple[int, int, str, int]]:
-        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
         for timer, one in self._timers.items():
-            if one.recorded is not None and (held is None or one.recorded.seq < held):
+            if one.recorded is not None and not self._waits(one.recorded.seq):
                 yield one.recorded.seq, one.recorded.at, "timer", timer
 
     def _given(self, is_asked: bool) -> Iterator[tuple[int, int, str, int]]:
-        held = self.held[0].seq if self.held and self.held[0].found.is_step else None
         for given in self.inputs[-1:]:
             may_post = given.seq not in self.recorded.idle or not is_asked
-            if may_post and (held is None or given.seq < held):
+            if may_post and not self._waits(given.seq):
                 yield given.seq, given.at, "input", 0
+
+    def _waits(self, seq: int) -> bool:
+        """Return True while an answer, or the place of a step, stands before a recorded thing."""
+        return bool(self.held) and self.held[0].seq < seq
 
     def _drop_stale(self, gate: PortGate) -> None:
         """Drop the held answers at the front whose requests have their answers."""

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.client_messages import (
     Ask,
     AskEnded,
@@ -138,7 +138,7 @@ class RecordedAnswers:
     def _take(self, event: Event) -> None:
         self._note_idle(event)
         self._note_permission(event)
-        if event.sender in PORTS and event.cause in self._requests:
+        if event.cause in self._requests:
             self._answer(event)
             self.files.take(event)
         elif isinstance(event.body, TimerFired) and event.seq > self.base:
@@ -166,7 +166,7 @@ class RecordedAnswers:
         match event.body:
             case RequestApproval() as asked:
                 self._asked[event.seq] = asked
-            case ApprovalGiven() if event.cause in self._asked:
+            case ApprovalGiven():
                 self._permissions.give(self._asked[event.cause], event)
             case RevokePermission(permission=seq):
                 for ended in [one for one in self._permissions if one.seq == seq]:
@@ -196,11 +196,11 @@ class RecordedAnswers:
         values = (self._changed(event), self._read(event), key[0] == "step", started, self.files.bases(body))
         found = Reusable(event.seq, event.at, *values)
         self.answers[key].append(found)
-        if key[0] == "tool":
+        if isinstance(body, ToolReturned):
             self._results[self._calls[event.cause]].add(event.seq)
             if (same := self._effects[event.cause]) is not None:
                 self._once[event.seq] = key, self._calls[event.cause]
-                if isinstance(event.body, ToolReturned) and event.body.status == "ok":
+                if body.status == "ok":
                     self._same[same].append(found)
         if event.cause <= self.base:
             self.open_at_base[event.cause] = found
@@ -215,7 +215,7 @@ class RecordedAnswers:
         """Return an answer as it is given again: marked as recorded, perhaps with the value of a change."""
         body, value = event.body, self._changes.get(event.seq)
         if isinstance(body, ToolReturned):
-            if value is None and body.cached_from:  # a changed result is changed wherever it was given
+            if value is None:  # a changed result is changed wherever it was given
                 value = self._changes.get(origin_of(body))
             if value is None:
                 return replace(body, reused=event.seq)
@@ -223,7 +223,6 @@ class RecordedAnswers:
             return ToolReturned(
                 turn=body.turn,
                 call=body.call,
-                status="ok",
                 output=value,
                 reused=event.seq,
                 labels=body.labels,
@@ -287,8 +286,7 @@ class RecordedAnswers:
             self._spend(seq)
             return
         for known in self.answers.values():
-            if len(known) > 1:
-                known[:] = [one for one in known if one.seq != seq] or known
+            known[:] = [one for one in known if one.seq != seq] or known
 
     def _spend(self, seq: int) -> bool:
         """Take the result of an effect out of every place. Return False if it is out already."""
@@ -374,7 +372,7 @@ def _blocks(value: Json) -> Json:
     """Return the content of a changed reply: blocks as they are, a text as one block."""
     if not bytes(value).lstrip().startswith(b'"'):
         return value
-    return Json(b"[" + bytes(text_block(msgspec.json.decode(value, type=str))) + b"]")
+    return Json(b"[" + bytes(text_block(msgspec.json.decode(value))) + b"]")
 
 
 def _of_client(event: Event) -> Event:

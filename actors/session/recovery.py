@@ -102,14 +102,13 @@ class _Recovery:
         events: Sequence[Event],
         at: int,
         gate: PortGate,
-        recorded: Container[int] | None = None,
+        recorded: Container[int] | None,
         *,
-        has_run: bool = True,
+        has_run: bool,
     ) -> None:
         self.events = events
-        self.at = max(
-            at, events[-1].at if events else 0
-        )  # a clock that was set back must not show in the log
+        # A clock that was set back must not show in the log.
+        self.at = max(at, events[-1].at) if events else at
         self.inbox: deque[Event] = deque()
         self.core = SessionCore(lambda address: self.inbox.append, gate)
         self.gate = gate

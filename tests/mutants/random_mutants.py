@@ -19,8 +19,9 @@ Texts are left alone, and so are annotations, types, asserts, `__all__`, imports
 exception: a change there is no fault of a rule. `strict=` of a `zip` is an assert, too. The least, the
 greatest, the sum and the union of some values are the same in any order, so the arguments of `min`, `max`,
 `plus`, `add`, `together`, `united` and `narrow` never change places. `return False` returns no None, which is
-false as well. Changes that fail wherever they run would flatter the sample: so a pair that is unpacked at
-once never gets shorter, and the only assignment of a name stays.
+false as well, and a `match` without its `case _: pass` is the same. Changes that fail wherever they run would
+flatter the sample: so a pair that is unpacked at once never gets shorter, and the only assignment of a name
+stays.
 
 Two tools were looked at for the drawing. Mutmut has no class bodies and tables among its places. Cosmic Ray
 writes each mutant into the sources, and has neither statements nor keywords among its operators. Both make
@@ -259,12 +260,17 @@ def _without_operands(node: ast.BoolOp) -> Iterator[Change]:
 
 def _without_cases(node: ast.Match) -> Iterator[Change]:
     for at, case in enumerate(node.cases):
-        if len(node.cases) > 1:
+        if len(node.cases) > 1 and not _does_nothing(case):
             yield Change(node, ast.unparse(ast.Match(node.subject, _without(node.cases, at))))
         if case.guard is not None:
             open_case = ast.match_case(case.pattern, None, case.body)
             cases = [*node.cases[:at], open_case, *node.cases[at + 1 :]]
             yield Change(node, ast.unparse(ast.Match(node.subject, cases)))
+
+
+def _does_nothing(case: ast.match_case) -> bool:
+    """Return True for `case _: pass`, without which the `match` does the same."""
+    return ast.unparse(case.pattern) == "_" and all(isinstance(one, ast.Pass) for one in case.body)
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, list[Change]]]:

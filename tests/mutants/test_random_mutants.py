@@ -55,6 +55,16 @@ def mutated(source: str, kind: str) -> list[str]:
                 "match a:\n    case 1 if b:\n        c()",
             ],
         ),
+        (
+            "case",
+            "match a:\n    case 1:\n        c()\n    case _:\n        pass",
+            ["match a:\n    case _:\n        pass"],
+        ),
+        (
+            "case",
+            "match a:\n    case 1:\n        c()\n    case _:\n        d()",
+            ["match a:\n    case _:\n        d()", "match a:\n    case 1:\n        c()"],
+        ),
     ],
 )
 def test_a_place_has_the_changes_of_its_kind(kind: str, source: str, expected: list[str]) -> None:

@@ -97,10 +97,10 @@ class SessionEntry(NamedTuple):
     epoch: int
     head: int
     origin: bytes
-    parent: str = ""
-    base: int = 0
-    is_hidden: bool = False
-    has_title: bool = True
+    parent: str
+    base: int
+    is_hidden: bool
+    has_title: bool
 
     @property
     def segment(self) -> Segment:

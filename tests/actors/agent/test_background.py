@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent import tasks
+from callboard.actors.agent.state import closing_need
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.limits import Limits
@@ -23,7 +24,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.profiles import OnFinish
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
-from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
+from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
 from tests.tables import table
 
 BEHIND = ("task", {"prompt": "work", "background": True})
@@ -99,6 +100,13 @@ def test_a_silent_agent_is_parked_and_the_last_end_wakes_one_turn_with_all_words
     wish = wish_of(ends(agent, 1, "first"))
     assert (wish.turn, wish.new) == (3, (agent.seq - 2, agent.seq - 1, agent.seq))
     assert [text.splitlines()[1] for text in texts(agent)] == ["second", "first"]
+
+
+def test_a_reply_beside_a_task_is_settled_with_the_need_of_the_turn_after_it() -> None:
+    agent = lead(1)
+    said = agent.calls("look")
+    assert kinds(said) == ["CallTool", "TurnSettled"]
+    assert said[1] == TurnSettled(USED, "", closing_need(agent.state, agent.state.context_tokens))
 
 
 def test_ends_that_come_while_the_model_works_take_a_turn_after_its_silence() -> None:

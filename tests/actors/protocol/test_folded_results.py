@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from callboard.actors.protocol.endings import STATUS, OutcomeKind
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.folded_results import (
     FOLDED_BYTES_MIN,
     fits_folded,
@@ -40,6 +40,9 @@ def test_each_failure_is_one_object_with_its_true_kind(kind: OutcomeKind) -> Non
 def test_wrong_input_is_told_apart_with_its_problems() -> None:
     end = DelegationEnded(1, 0, "denied", detail="it does not match", problems=WRONG, metadata=ABOUT)
     said = msgspec.json.decode(delegation_result(end)[0])
+    assert delegation_result(replace(end, metadata=replace(ABOUT, response="invalid_input")))[0] == folded(
+        end
+    )
     assert said == {
         "status": "invalid_input",
         "reason": "denied",
@@ -104,6 +107,51 @@ def test_of_a_problem_that_is_too_long_as_much_is_told_as_fits() -> None:
     kept = [with_problems_cut(replace(end, room=room)).problems[0].message for room in (300, 301, 400)]
     assert [len(one) - len(kept[0]) for one in kept] == [0, 1, 100]
     assert kept[0].strip("m") == ""
+
+
+def test_in_each_room_the_most_of_the_problems_is_told() -> None:
+    problems = (
+        SchemaProblem("/a", "is wrong"),
+        SchemaProblem("/b", "too"),
+        SchemaProblem("", "and " * 9),
+        SchemaProblem("/d", "it"),
+    )
+    whole = DelegationEnded(1, 0, "denied", problems=problems)
+
+    def size(told: tuple[SchemaProblem, ...]) -> int:
+        said = {"status": "invalid_input", "reason": "denied", "detail": "", "problems": [*map(str, told)]}
+        return json_bytes(msgspec.json.encode(said).decode())
+
+    first, text = problems[0], str(problems[0])
+    some = [problems[:count] for count in (4, 3, 2, 1)]
+    some += [(replace(first, message=first.message[:chars]),) for chars in range(len(first.message), -1, -1)]
+    some += [(SchemaProblem("", text[:chars]),) for chars in range(len(first.path) + 1, -1, -1)]
+    for room in range(size(some[-1]), size(problems) + 2):
+        most = next(told for told in some if size(told) <= room)
+        assert with_problems_cut(replace(whole, room=room)).problems == most, room
+    assert with_problems_cut(whole) is whole, "without a bound on the room"
+
+
+def test_in_each_room_the_most_of_the_words_is_told_and_the_detail_before_the_text() -> None:
+    def said(detail: str, text: str) -> str:
+        end = {"status": "unavailable", "reason": "deadline", "detail": detail}
+        return msgspec.json.encode(end | ({"text": text} if text else {})).decode()
+
+    detail, text = 'it said "no"', "Half é of it."
+    some = [(detail, text[:chars]) for chars in range(len(text), -1, -1)]
+    some += [(detail[:chars], "") for chars in range(len(detail), -1, -1)]
+    whole = DelegationEnded(1, 0, "deadline", text=text, detail=detail)
+    for room in range(json_bytes(said("", "")), json_bytes(said(*some[0])) + 2):
+        most = next(words for words in some if json_bytes(said(*words)) <= room)
+        assert folded(replace(whole, room=room)) == said(*most), room
+    assert folded(replace(whole, detail="", text="")) == said(EXPLAINED["deadline"], "")
+    assert [json_bytes(one) for one in ("", "a", "é", '"')] == [0, 1, 2, 2]
+
+
+def test_ten_problems_are_told_at_most() -> None:
+    for count in (9, 10, 11):
+        end = DelegationEnded(1, 0, "denied", problems=WRONG * count)
+        assert len(msgspec.json.decode(folded(end))["problems"]) == min(count, 10)
 
 
 @pytest.mark.parametrize(

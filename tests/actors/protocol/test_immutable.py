@@ -7,7 +7,17 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.immutable import NULL, Json, Message, Part, RichMessage, Value, check_immutable
+from callboard.actors.protocol.immutable import (
+    NULL,
+    Json,
+    Message,
+    Part,
+    RichMessage,
+    Value,
+    _defaults,
+    check_immutable,
+    keep_default,
+)
 from callboard.actors.protocol.profiles import Profile
 from tests.strategies import MESSAGES
 from tests.tables import table
@@ -121,6 +131,41 @@ def test_a_field_that_equals_its_default_is_left_out_even_if_it_is_another_objec
     spelled = Note(Bounds(int("100000")), (int("0"), 1), "".join(["ca", "lm"]), Json(b"null"), int("70000"))
     assert spelled == Note()
     assert encode(spelled) == encode(Note()) == b'{"type":"Note"}'
+    assert encode(Note(Bounds(1), mood="sad")) == b'{"type":"Note","bounds":{"most":1},"mood":"sad"}'
+
+    class Letter(Message, frozen=True):
+        bounds: Bounds
+
+    assert encode(Letter(Bounds(int("100000")))) == b'{"type":"Letter","bounds":{}}'
+
+
+def test_a_value_that_equals_its_default_becomes_that_object_and_no_other_value_does() -> None:
+    class Note(Message, frozen=True):
+        value: Json = NULL
+
+    equal, other = Note(Json(b"null")), Note(Json(b"1"))
+    assert equal.value is not NULL
+    for note in (equal, other):
+        keep_default(note, "value", NULL)
+    assert equal.value is NULL
+    assert other.value == Json(b"1")
+
+
+def test_only_defaults_that_another_object_can_equal_are_compared_for_each_message() -> None:
+    class Note(RichMessage, frozen=True, kw_only=True):
+        flag: bool = False
+        required: int
+        nothing: str | None = None
+        text: str = ""
+        empty: tuple[int, ...] = ()
+        zero: int = 0
+        largest: int = 256
+        larger: int = 257
+        below: int = -1
+        part: float = 1.0
+        word: str = "calm"
+
+    assert _defaults(Note) == (("larger", 257), ("below", -1), ("part", 1.0), ("word", "calm"))
 
 
 def parts(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:

@@ -9,6 +9,7 @@ from callboard.actors.protocol.bundles import Allowed, Bundle
 from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.layers import SESSION, Layer
 from callboard.actors.protocol.limits import Limits
@@ -17,17 +18,21 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CheckSchema,
     ModelReplied,
     RequestApproval,
+    SchemaChecked,
     SetTimer,
     TimerFired,
     ToolReturned,
     ToolStarted,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.usage import Need
 from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import Effects
+from callboard.actors.session.copied_files import NO_COPY, CopyChoice
 from callboard.actors.session.playback import (
     Asked,
     Fire,
@@ -72,9 +77,13 @@ class Forked:
     """A fork at event 1 of a session: its playback and its gate. posts: of the fork itself."""
 
     def __init__(
-        self, recorded: Sequence[Posts], posts: Sequence[Posts], effects: Effects = "recorded"
+        self,
+        recorded: Sequence[Posts],
+        posts: Sequence[Posts],
+        effects: Effects = "recorded",
+        copy: CopyChoice = NO_COPY,
     ) -> None:
-        self.playback = Playback(RecordedAnswers(events(OPENED, *recorded), 1), effects)
+        self.playback = Playback(RecordedAnswers(events(OPENED, *recorded), 1), effects, copy)
         self.gate = PortGate()
         self.events = events(OPENED, *posts)
         self.gate.on_events(self.events)
@@ -108,6 +117,57 @@ def test_a_recorded_answer_is_reused_once_and_a_read_without_one_works() -> None
     assert fork.admit(3) == Work(fork.events[2])
 
 
+def test_a_request_with_its_answer_has_no_recorded_one_and_one_that_started_has() -> None:
+    recorded = [tool(1), returned(2, 1), tool(2), returned(4, 2)]
+    started: Posts = ("tools", "host", 4, ToolStarted(2, 0))
+    fork = Forked(recorded, [tool(1), returned(2, 1), tool(2), started])
+    assert [fork.playback.has_answer(fork.events[at], fork.gate) for at in (1, 3)] == [False, True]
+    assert fork.admit(2) == Work(fork.events[1])
+    assert isinstance(fork.admit(4), Reuse)
+
+
+@table(("value", "is_reused"), [(b"1", True), (b"2", False)])
+def test_a_result_is_reused_where_the_fork_has_the_state_that_its_tool_read(
+    value: bytes, is_reused: bool
+) -> None:
+    opened, other = (
+        client(SessionOpened(2, "host", (), ModelSpec("m"), state=(StateKey("n", "replace", Json(one)),)))
+        for one in (b"1", value)
+    )
+    recorded = events(opened, tool(1), returned(2, 1, state_read=("n",)))
+    playback, gate, own = Playback(RecordedAnswers(recorded, 1)), PortGate(), events(other, tool(1))
+    gate.on_events(own)
+    playback.note(own)
+    assert playback.has_answer(own[1], gate) is is_reused
+    assert isinstance(playback.admit(own[1], gate), Reuse) is is_reused
+
+
+def test_the_files_of_a_result_decide_in_its_turn_whether_a_copy_gets_it() -> None:
+    first, second = FileVersion("a", "1", 1), FileVersion("a", "2", 1)
+    content = Json(b'{"digest":"1","base":""}')
+    recorded = [tool(1, "write"), returned(2, 1, files=(first,), contents=(content,))]
+    for copy, own, is_given in (
+        (NO_COPY, [], True),
+        (CopyChoice(True, False), [], True),
+        (CopyChoice(True, False), [tool(9, "write"), returned(3, 9, files=(second,))], False),
+    ):
+        fork = Forked(recorded, [tool(1, "write"), *own], copy=copy)
+        fork.hold(2)
+        (thing,) = fork.take()
+        assert isinstance(thing, Give) is is_given
+        if isinstance(thing, Give):
+            assert thing.answer.body == ToolReturned(1, 0, reused=3, files=(first,), contents=(content,))
+        else:
+            assert thing == Missed(fork.events[1])
+            assert isinstance(fork.playback.unfound(fork.events[1]), Refused)
+    earlier = [tool(8, "write"), returned(2, 8, files=(first,), contents=(content,))]
+    fork = Forked([*earlier, tool(1, "write"), returned(4, 1, files=(first,))], [tool(1, "write")])
+    fork.hold(2)
+    (thing,) = fork.take()
+    assert isinstance(thing, Give)
+    assert thing.answer.body == ToolReturned(1, 0, reused=5, files=(first,), contents=(content,))
+
+
 @pytest.mark.parametrize("effect", ["write", "idempotent"])
 def test_an_effect_without_a_recorded_result_runs_as_the_fork_was_asked_to(effect: str) -> None:
     recorded = [tool(7, effect), returned(2, 7)]
@@ -123,6 +183,8 @@ def test_an_effect_without_a_recorded_result_runs_as_the_fork_was_asked_to(effec
     assert isinstance(asked, Asked)
     assert asked.same is not None
     assert asked.same.seq == 3
+    chooser = Forked(recorded, [tool(1, effect)], "ask")
+    assert [chooser.playback.choose(asked.same) for _ in range(2)] == [True, False]
     assert Forked([], [tool(1, effect)], "ask").admit(2) == Asked(None)
     live = Forked(recorded, [tool(1, effect)], "live")
     assert live.admit(2) == Work(live.events[1])
@@ -133,8 +195,18 @@ def test_once_an_effect_has_run_no_read_is_reused_and_writes_still_are() -> None
     fork = Forked(recorded, [tool(1, "write"), tool(2), tool(3, "write")], "live")
     fork.admit(2)
     assert not fork.playback.has_answer(fork.events[2], fork.gate)
+    assert fork.playback.has_answer(fork.events[3], fork.gate)
     assert fork.admit(3) == Work(fork.events[2])
     assert isinstance(fork.admit(4), Reuse)
+    check: Posts = ("supervisor", "schema", 0, CheckSchema(3, "accept", NULL, NULL, 5))
+    question: Posts = ("host", "approvals", 0, RequestApproval(5, 0, "look", "read", Json(b"{}")))
+    answers: list[Posts] = [
+        ("schema", "supervisor", 2, SchemaChecked(3, "ok")),
+        ("approvals", "host", 3, ApprovalGiven(5, 0, "denied")),
+    ]
+    others = Forked([check, question, *answers], [check, question, tool(1, "write")], "live")
+    others.admit(4)
+    assert all(isinstance(others.admit(seq), Reuse) for seq in (2, 3)), "they read nothing"
 
 
 def test_an_approval_goes_on_only_where_the_call_has_a_recorded_result() -> None:
@@ -179,6 +251,37 @@ def test_an_answer_by_permission_is_given_where_the_fork_has_the_permission(prof
         assert thing.answer.body == ApprovalGiven(2, 0, "approved", permission=3)
     else:
         assert thing == Missed(fork.events[5])
+        stopped = Forked(recorded, [*first, question(2, "cook")])
+        stopped.hold(6)
+        stopped.gate.on_events([Event(7, 0, "supervisor", "host", 0, Stop("cancelled"))])
+        (thing,) = stopped.take(1_000)
+        assert isinstance(thing, Give)
+        assert thing.answer.body == ApprovalGiven(2, 0, "cancelled"), "no permission is needed to stop"
+
+
+def test_an_answer_by_permission_comes_alone_and_the_answers_before_it_together() -> None:
+    question: Posts = ("host", "approvals", 0, RequestApproval(3, 0, "look", "write", Json(b"{}")))
+    permitted: Posts = ("approvals", "host", 4, ApprovalGiven(3, 0, "denied", permission=9))
+    calls = [tool(1), tool(2), question]
+    fork = Forked([*calls, returned(2, 1), returned(3, 2), permitted], calls)
+    fork.hold(2, 3, 4)
+    assert [[type(one) for one in fork.take()] for _ in range(3)] == [[Give, Give], [Missed], []]
+
+
+def test_a_step_does_not_come_with_the_answers_before_it() -> None:
+    replied: Posts = ("model", "host", 4, ModelReplied(1, 1, "ok", Json(b"[]")))
+    fork = Forked([*step(1), tool(2), tool(3), returned(5, 2), returned(6, 3), replied], [])
+    own = events(OPENED, *step(1), tool(2), tool(3))
+    fork.events = own
+    fork.gate.on_events(own[1:])
+    fork.playback.note(own[1:])
+    assert not fork.playback.has_answer(own[3], fork.gate), "the program runs"
+    fork.hold(4, 5, 6)
+    assert [[one.request.seq for one in fork.take() if isinstance(one, Give)] for _ in range(2)] == [
+        [5, 6],
+        [],
+    ]
+    assert len(fork.playback.held) == 1
 
 
 # --- what comes next --------------------------------------------------------------------
@@ -213,13 +316,15 @@ def test_answers_come_together_as_long_as_they_stand_one_behind_the_other() -> N
 
 
 def test_a_timer_that_passes_parts_answers_that_came_together() -> None:
-    calls = [tool(1), tool(2)]
-    fork = Forked([*calls, returned(2, 1), returned(3, 2)], calls)
-    fork.hold(2, 3)
-    fork.playback.arm(1, 9, 45)
+    calls = [tool(1), tool(2), tool(3)]
+    fork = Forked([*calls, returned(2, 1), returned(3, 2), returned(4, 3)], calls)
+    fork.hold(2, 3, 4)
+    fork.playback.arm(1, 9, 65)
     first, then, last = (fork.take() for _ in range(3))
-    assert [one.request.seq for one in (*first, *last) if isinstance(one, Give)] == [2, 3]
-    assert then == (Fire(1, 9, 45),)
+    given = [[one.answer.body for one in things if isinstance(one, Give)] for things in (first, last)]
+    assert given == [[ToolReturned(turn, 0, reused=turn + 4) for turn in turns] for turns in ((1, 2), (3,))]
+    assert then == (Fire(1, 9, 65),)
+    assert fork.take(is_working=True) == ()
 
 
 def test_while_a_port_works_an_input_waits_for_its_time_and_an_answer_does_not() -> None:
@@ -273,22 +378,23 @@ def step(turn: int) -> list[Posts]:
 def test_later_answers_inputs_and_timers_wait_for_a_step_that_has_not_replied() -> None:
     replied: Posts = ("model", "host", 4, ModelReplied(1, 1, "ok", Json(b"[]")))
     fired: Posts = ("clock", "supervisor", 0, TimerFired(1))
-    later = [returned(5, 2), client(Tell("t", "host", "Hm.")), fired]
+    later = [client(Tell("t", "host", "Hm.")), fired, returned(5, 2)]
     fork = Forked([*step(1), tool(2), replied, *later], [*step(1), tool(2)])
     fork.playback.arm(1, 2, 0)
     fork.hold(4, 5)
     assert not fork.playback.holds(fork.events[3]), "the program runs: only the place of its step is kept"
     assert fork.take(is_asked=False) == ()
     fork.gate.on_events([Event(6, 0, *replied)])
-    assert [type(fork.take(is_asked=False)[0]) for _ in range(3)] == [Give, Repost, Fire]
+    assert [type(fork.take(is_asked=False)[0]) for _ in range(3)] == [Repost, Fire, Give]
 
 
-def test_an_input_before_a_step_that_has_not_replied_is_given_in_its_place() -> None:
+def test_an_input_and_a_firing_before_a_step_that_has_not_replied_come_in_their_place() -> None:
     replied: Posts = ("model", "host", 4, ModelReplied(1, 1, "ok", Json(b"[]")))
-    fork = Forked([*step(1), client(Tell("t", "host", "Hm.")), replied], [*step(1)])
+    fired: Posts = ("clock", "supervisor", 0, TimerFired(1))
+    fork = Forked([*step(1), client(Tell("t", "host", "Hm.")), fired, replied], [*step(1)])
+    fork.playback.arm(1, 2, 0)
     fork.hold(4)
-    (given,) = fork.take(is_asked=False)
-    assert isinstance(given, Repost)
+    assert [type(fork.take(is_asked=False)[0]) for _ in range(2)] == [Repost, Fire]
 
 
 # --- timers -----------------------------------------------------------------------------
@@ -306,6 +412,10 @@ def test_a_timer_fires_in_its_recorded_place_and_never_before_it_is_due() -> Non
     assert fork.take() == (Fire(1, 9, 30),)
     late = Forked([*timers, tool(1), returned(4, 1)], [tool(1)])
     late.hold(2)
+    first = Forked([tool(1), returned(2, 1), *timers], [tool(1)])
+    first.hold(2)
+    first.playback.arm(1, 9, 50)
+    assert [type(first.take(99)[0]) for _ in range(2)] == [Give, Fire], "it is not late"
     late.playback.arm(1, 9, 31)
     assert late.playback.next_due(is_asked=True) == 31
     assert late.take(30) == (Fire(1, 9, 31),), "the answer of 50 ms would pass it"
@@ -343,6 +453,8 @@ def test_a_later_process_knows_the_inputs_and_answers_that_were_given() -> None:
     asks = [client(Ask("r1", NULL)), client(Ask("r2", NULL))]
     recorded = [*asks, tool(1), returned(4, 1), tool(1), returned(6, 1)]
     fork = Forked(recorded, [])
+    fork.playback.note_own(events(client(Tell("t", "host", "Hm.")), first=2))
+    assert fork.playback.asks_left() == 2, "it is the fork's own"
     fork.playback.note_own(events(asks[0], returned(2, 1, reused=5), first=2))
     assert [one.body for one in fork.playback.inputs] == [asks[1][3]]
     (left,) = fork.playback.recorded.answers.values()
@@ -378,3 +490,12 @@ def test_a_later_process_knows_whether_an_effect_may_have_run(
     fork.playback.note(own[:1])
     fork.playback.note_own(own)
     assert fork.playback.is_after_effect is has_run
+
+
+def test_an_open_call_with_a_recorded_result_has_no_effect_in_a_later_process() -> None:
+    call = tool(1, "idempotent")
+    fork = Forked([call, returned(2, 1)], [], "live")
+    own = events(call, first=2)
+    fork.playback.note(own)
+    fork.playback.note_own(own)
+    assert not fork.playback.is_after_effect

@@ -18,8 +18,10 @@ from callboard.actors.protocol.client_messages import (
 )
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage, Begin, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     BudgetGiven,
@@ -30,6 +32,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     RequestBudget,
     SchemaChecked,
+    SetTimer,
     TimerFired,
     ToolReturned,
     ToolStarted,
@@ -41,6 +44,7 @@ from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
+from tests.tables import table
 
 NEW = text_json("new")
 Posts = tuple[str, str, int, AnyMessage]
@@ -89,6 +93,7 @@ def test_an_answer_behind_the_base_is_found_by_the_key_of_its_request() -> None:
     key = keys_of(events)
     recorded = RecordedAnswers(events, 3)
     assert not recorded.has(key[2], NO_STATE), "its answer stands before the base"
+    assert recorded.inputs == [], "only those behind the base come again"
     assert recorded.has(key[4], NO_STATE)
     found = recorded.find(key[4], NO_STATE)
     assert found is not None
@@ -116,6 +121,69 @@ def test_of_several_answers_to_one_key_the_first_goes_and_the_last_stays() -> No
     assert [found_in(again, key) for _ in range(2)] == [5, 5]
     again.use_up(5)
     assert found_in(again, key) == 5, "the last one stays"
+
+
+def test_a_step_has_a_place_a_budget_is_the_forks_own_and_a_firing_is_no_answer() -> None:
+    program = Begin(Json(b"{}"), NULL, ModelSpec("m", kind="program"), Limits(), NULL, 0, ())
+    events = session(
+        OPENED,
+        ("supervisor", "host", 0, program),
+        ("host", "supervisor", 2, TurnRequested(1, 1, Need(), "d", ())),
+        ("supervisor", "budgets", 3, RequestBudget("host", 1, 1, Need())),
+        ("budgets", "supervisor", 4, BudgetGiven("host", 1, 1, "given")),
+        ("supervisor", "model", 5, CallModel("host", 3)),
+        (MODEL, "host", 6, ModelReplied(1, 1, "ok", Json(b"[]"))),
+        tool(2),
+        returned(8, 2),
+        ("supervisor", "clock", 9, SetTimer(1, 5)),
+        ("clock", "supervisor", 10, TimerFired(1)),
+    )
+    recorded = RecordedAnswers(events, 1)
+    known = {key[0]: [(one.seq, one.is_step) for one in found] for key, found in recorded.answers.items()}
+    assert known == {"step": [(7, True)], "tool": [(9, False)]}
+    assert [one.seq for one in recorded.fired[1]] == [11]
+    assert recorded.inputs == [], "only the client's events are inputs"
+
+
+def test_the_first_answer_of_a_request_decides_whether_it_fits() -> None:
+    update = StateUpdate("n", Json(b"2"))
+    write = tool(2, effect="write")
+    events = session(
+        OPENED,
+        tool(1),
+        returned(2, 1, state_read=("n",)),
+        write,
+        returned(4, 2, state_update=(update,)),
+        tool(1),
+        returned(6, 1, state_read=("n",)),
+    )
+    key, now = keys_of(events)[2], NO_STATE
+    for event in events:
+        now = now.after(event)
+    recorded = RecordedAnswers(events, 1)
+    assert (recorded.has(key, now), found_in(recorded, key, now)) == (False, 0)
+    recorded.use_up(3)
+    assert (recorded.has(key, now), found_in(recorded, key, now)) == (True, 7)
+
+
+def test_an_answer_knows_the_files_that_its_call_found_and_a_change_keeps_them() -> None:
+    found, first, second = FileVersion("a", "0", 1, is_found=True), *(FileVersion("a", d, 1) for d in "12")
+    content = Json(b'{"digest":"0","base":""}')
+    more: Any = {"files": (second,), "contents": (content,), "files_gap": "some are not known"}
+    events = session(
+        OPENED,
+        tool(1, effect="write"),
+        returned(2, 1, files=(found, first), contents=(content,)),
+        tool(2, effect="write"),
+        returned(4, 2, status="error", **more),
+    )
+    key = keys_of(events)[4]
+    same = RecordedAnswers(events, 1).find(key, NO_STATE)
+    assert same is not None
+    assert same.bases == {"a": first.state}
+    assert same.body == replace(events[4].body, reused=5)
+    changed = RecordedAnswers(events, 1, {5: NEW}).find(key, NO_STATE)
+    assert told(changed) == ToolReturned(2, 0, output=NEW, reused=5, **more)
 
 
 def test_a_result_fits_only_the_state_that_its_tool_has_read() -> None:
@@ -167,6 +235,7 @@ def test_a_write_that_never_started_is_told_from_one_that_did() -> None:
     ):
         events = session(OPENED, tool(1, effect=effect), *posts, returned(2, 1, status="cancelled"))
         found = RecordedAnswers(events, 1).find(keys_of(events)[2], NO_STATE)
+        assert told(found).status == "cancelled"
         assert found is not None
         assert found.was_started is was_started, effect
 
@@ -250,13 +319,16 @@ def test_an_approved_call_goes_on_only_with_a_recorded_result() -> None:
 def test_the_inputs_of_the_client_behind_the_base_come_again_and_a_prompt_may_change() -> None:
     asks: list[Posts] = [("client", "supervisor", 0, Ask(f"r{n}", text_json("Go."))) for n in range(3)]
     forked = Forked("s", 1, "", Resumed(2))
-    events = session(OPENED, *asks, ("client", "supervisor", 0, forked), ("client", "x", 0, Close()))
-    recorded = RecordedAnswers(events, 2, {3: NEW, 4: NULL})
+    close: Posts = ("client", "supervisor", 0, Close())
+    events = session(OPENED, *asks, ("client", "supervisor", 0, forked), ("client", "x", 0, Close()), close)
+    recorded = RecordedAnswers(events, 2, {3: NEW, 7: NEW})
     assert [(one.seq, one.body.prompt) for one in recorded.inputs if isinstance(one.body, Ask)] == [
         (3, NEW),
-        (4, NULL),
+        (4, text_json("Go.")),
     ]
-    assert [one.seq for one in recorded.inputs] == [3, 4]
+    assert [one.seq for one in recorded.inputs] == [3, 4, 7]
+    assert recorded.inputs[-1].body == Close(), "only a prompt changes"
+    assert recorded.input_for(recorded.inputs[0], Permissions()) == recorded.inputs[0]
     assert [(one.at, one.sender, one.recipient, one.cause) for one in recorded.inputs[:1]] == [
         (30, "client", "supervisor", 0)
     ]
@@ -301,29 +373,38 @@ def test_only_a_revocation_is_the_recorded_input_with_another_permission() -> No
     assert not is_same_input(revoked, ask)
 
 
-@pytest.mark.parametrize(
-    ("body", "is_permitted"),
+@table(
+    ("body", "is_permitted", "is_cancelled"),
     [
-        (ApprovalGiven(1, 0, "approved", permission=3), True),
-        (ApprovalGiven(1, 0, "approved"), False),
-        (ToolReturned(1, 0), False),
+        (ApprovalGiven(1, 0, "approved", permission=3), True, False),
+        (ApprovalGiven(1, 0, "approved"), False, False),
+        (ApprovalGiven(1, 0, "cancelled"), False, True),
+        (ToolReturned(1, 0), False, False),
+        (ToolReturned(1, 0, "cancelled"), False, True),
+        (ModelReplied(1, 1, "cancelled"), False, True),
+        (TimerFired(1), False, False),
     ],
 )
-def test_an_answer_of_a_permission_is_told_from_one_of_a_person(body: Any, is_permitted: bool) -> None:
-    assert Reusable(4, 0, body).is_permitted is is_permitted
+def test_answers_of_permissions_and_to_cancelled_requests_are_told_from_others(
+    body: Any, is_permitted: bool, is_cancelled: bool
+) -> None:
+    one = Reusable(4, 0, body)
+    assert (one.is_permitted, one.is_cancelled) == (is_permitted, is_cancelled)
+    assert (one.read, one.is_step, one.was_started, one.bases) == ({}, False, True, {})
 
 
 def test_a_resume_comes_again_without_its_agents() -> None:
     resumed = Resumed(2, "host", (Json(b"{}"),), ModelSpec("other"), extend_ms=5)
     model_only, plain = Resumed(2, model=ModelSpec("other"), reopens=True), Resumed(2, extend_ms=7)
-    bodies = [resumed, model_only, plain]
+    bare = Resumed(2, "host", (Json(b"{}"),))
+    bodies = [resumed, model_only, plain, bare]
     events = session(OPENED, *(("client", "supervisor", 0, body) for body in bodies))
     again = [one.body for one in RecordedAnswers(events, 1).inputs]
-    assert again == [Resumed(2, extend_ms=5), Resumed(2, reopens=True), plain]
+    assert again == [Resumed(2, extend_ms=5), Resumed(2, reopens=True), plain, Resumed(2)]
 
 
 def test_a_fork_of_a_fork_repeats_the_changes_of_the_first_as_those_of_a_resume() -> None:
-    bare = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),)))
+    bare = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),), format=4))
     events = session(OPENED, ("client", "supervisor", 0, bare))
     assert RecordedAnswers(events, 1).inputs == [], "it changes only the agents, which are the fork's own"
     more = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),), extend_ms=5))
@@ -337,6 +418,7 @@ def test_an_input_while_no_ask_ran_is_told_from_one_beside_an_ask() -> None:
 
     events = session(
         OPENED,
+        tool(1),
         client(Ask("r1", NEW)),
         client(Tell("t1", "host", "Hm.")),
         ("supervisor", "client", 0, AskEnded("r1", "answered")),
@@ -344,7 +426,7 @@ def test_an_input_while_no_ask_ran_is_told_from_one_beside_an_ask() -> None:
         client(Ask("r2", NEW)),
         client(Close()),
     )
-    assert RecordedAnswers(events, 1).idle == {1, 2, 5, 6}
+    assert RecordedAnswers(events, 1).idle == {1, 3, 6, 7}
 
 
 def test_the_firings_of_timers_behind_the_base_are_known_by_their_timer() -> None:
@@ -357,7 +439,13 @@ def test_the_firings_of_timers_behind_the_base_are_known_by_their_timer() -> Non
 
 
 def test_an_answer_carries_the_numbers_of_the_request_that_gets_it() -> None:
-    checked = Reusable(5, 0, SchemaChecked(3, "ok"))
+    checks: list[Posts] = [
+        ("supervisor", "schema", 0, CheckSchema(3, "accept", NULL, NULL, 5)),
+        ("schema", "supervisor", 2, SchemaChecked(3, "ok")),
+    ]
+    events = session(OPENED, *checks)
+    checked = RecordedAnswers(events, 1, {3: NEW}).find(keys_of(events)[2], NO_STATE)
+    assert checked == Reusable(3, 30, SchemaChecked(3, "ok")), "a verdict on a schema does not change"
     check = Event(9, 0, "supervisor", "schema", 0, CheckSchema(7, "accept", NULL, NULL, 5))
     assert answer_to(check, checked, "supervisor").body == SchemaChecked(7, "ok")
     result = Reusable(5, 0, ToolReturned(1, 2, output=NEW))
@@ -372,6 +460,8 @@ def test_a_budget_of_a_call_with_a_recorded_answer_is_given_and_reserves_nothing
     good, cut = (Reusable(4, 40, ModelReplied(2, 1, status)) for status in ("ok", "cancelled"))
     for known, asked, is_given in (
         ([good], request, True),
+        ([good, cut], request, True),
+        ([cut, good], request, False),
         ([cut], request, False),
         ([], request, False),
         ([good], grant, False),

@@ -13,7 +13,14 @@ from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import AnyMessage, Begin, DelegationEnded, Finished
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.runtime.log.large_values import BODY_BYTES_MAX, PIECE_BYTES_MIN, Cut, blob_digest, cut, splice
+from callboard.runtime.log.large_values import (
+    BODY_BYTES_MAX,
+    PIECE_BYTES_MIN,
+    Cut,
+    blob_digest,
+    cut,
+    splice,
+)
 from tests.effort import effort
 from tests.runtime.log.kit import json_text
 
@@ -135,3 +142,8 @@ def test_a_piece_that_belongs_nowhere_is_refused(pieces: list[tuple[int, bytes]]
 
 def test_small_bodies_are_below_the_bound_that_the_chain_looks_at() -> None:
     assert len(encode(Cancel("r" * 900))) < BODY_BYTES_MAX
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert BODY_BYTES_MAX == 1_024
+    assert PIECE_BYTES_MIN == 1_024

@@ -208,3 +208,21 @@ def test_readers_of_both_stores_find_the_events_of_an_actor_alike(tmp_path: Path
             found = kept.events_of("s", "host.1", first, last, limit)
             assert found == reader.events_of("s", "host.1", first, last, limit)
             assert {seq.seq for seq in found} <= set(range(first, last + 1))
+
+
+def test_a_large_value_that_another_session_has_outlives_both_parts_of_a_deleted_one() -> None:
+    async def work() -> None:
+        log = MemoryLog()
+        await log.open()
+        for name in "st":
+            await log.create(name, 1, "")
+            await added(log, name, 1, [*events(1, 2), large(3)])
+        await log.fork("f", 2, "", "s", 2)
+        await log.delete("s", keep_forks=True)
+        await log.delete("f")
+        assert len((await log.read("t"))[-1].body) > len((await log.read("t"))[0].body)
+        await log.delete("t")
+        assert log.size_bytes() == 0
+        await log.close()
+
+    run(work)

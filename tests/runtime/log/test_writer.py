@@ -17,7 +17,13 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.writer import MANY, NAP_EVERY_S, TIMES_MAX, UNDURABLE_MAX, GroupWriter
+from callboard.runtime.log.writer import (
+    MANY,
+    NAP_EVERY_S,
+    TIMES_MAX,
+    UNDURABLE_MAX,
+    GroupWriter,
+)
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, room_in, with_writer
 
@@ -457,3 +463,7 @@ def test_a_batch_has_the_spending_and_the_usage_of_its_events_and_tells_how_long
     run(work)
     assert [names for _, names in told] == [["a"]]
     assert told[0][0] >= 0
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert UNDURABLE_MAX == 8_192

@@ -21,7 +21,9 @@ from callboard.runtime.control.server import carry_out
 from callboard.runtime.control.wire import CancelAsk
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
+from callboard.runtime.sessions.session_tells import (
+    TELL_CHARS_MAX,
+)
 from tests.runtime.sessions.kit import run
 from tests.waiting import until
 
@@ -307,3 +309,7 @@ def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
                 await session.cancel_agent(None)  # type: ignore[arg-type]  # a wrong value
 
     asyncio.run(scene())
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert TELL_CHARS_MAX == 16_000

@@ -29,6 +29,7 @@ from callboard.runtime.sessions.stream_items import (
     ToolProgress,
 )
 from callboard.runtime.sessions.stream_reader import (
+    _ITEM_BYTES,
     LARGE_BYTES,
     QUEUE_BYTES_MAX,
     Reader,
@@ -98,6 +99,14 @@ def test_a_reader_that_reads_nothing_costs_less_than_1_mib() -> None:
         tracemalloc.stop()
 
 
+def test_an_event_of_64_kib_waits_whole_and_one_byte_more_waits_as_its_seq() -> None:
+    more = 65_536 - len(event(1, 0).to_sse())
+    for size, is_large in ((more, False), (more + 1, True)):
+        reader = Reader(0, EVERYTHING)
+        reader.put(event(1, size))
+        assert (reader.take_large() == 1) is is_large
+
+
 def test_a_large_event_waits_as_its_seq() -> None:
     reader = Reader(0, EVERYTHING)
     reader.put(event(1, LARGE_BYTES))
@@ -105,6 +114,7 @@ def test_a_large_event_waits_as_its_seq() -> None:
     assert reader._bytes < 1_000
     assert reader.take() is None
     assert reader.take_large() == 1
+    assert reader.last == 1
     assert reader.take_large() is None
     assert reader.take() == event(2, 1)
     assert (reader.last, reader._bytes) == (2, 0)
@@ -386,3 +396,9 @@ def test_a_loop_has_one_timer_and_closed_loops_are_forgotten() -> None:
 
     first = asyncio.run(main())
     assert asyncio.run(main()) is not first
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert QUEUE_BYTES_MAX == 983_040
+    assert LARGE_BYTES == 65_536
+    assert _ITEM_BYTES == 64

@@ -15,7 +15,10 @@ from callboard.runtime.files.files import Files
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools import context
-from callboard.runtime.tools.context import MAX_PROGRESS_CHARS, ToolContext
+from callboard.runtime.tools.context import (
+    MAX_PROGRESS_CHARS,
+    ToolContext,
+)
 from tests.tables import table
 
 
@@ -297,3 +300,7 @@ def test_a_context_without_a_watcher_takes_progress_and_a_long_text_is_cut() -> 
     ctx.end()
     ctx.progress("late")
     assert len(seen) == 2
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert MAX_PROGRESS_CHARS == 2_000

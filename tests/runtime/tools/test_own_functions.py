@@ -5,7 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from callboard.runtime.tools.own_functions import OwnFunctions, _on_loop
+from callboard.runtime.tools.own_functions import (
+    MAX_THREADS,
+    OwnFunctions,
+    _on_loop,
+)
 
 
 def test_what_is_called_as_an_async_function_may_return_a_value_or_an_awaitable() -> None:
@@ -32,3 +36,7 @@ def test_a_plain_function_returns_or_raises_from_its_thread() -> None:
         return cast("str", value)
 
     assert asyncio.run(run()) == "IN"
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert MAX_THREADS == 8

@@ -10,7 +10,10 @@ from callboard.actors.cluster.shares import Renewal
 from callboard.actors.protocol.errors import StoreLocked
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.log.postgres.cluster import Leases
-from callboard.runtime.log.postgres.places import PlaceTables
+from callboard.runtime.log.postgres.places import (
+    ATTEMPTS_MAX,
+    PlaceTables,
+)
 from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer
 
@@ -87,3 +90,7 @@ def test_a_report_behind_a_faster_one_reads_again(place: OnServer, monkeypatch: 
             tables.report("m", report(one, 2, 1, 1, 9), 0, FOUR, 0)
 
     on_places(place, work)
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert ATTEMPTS_MAX == 20

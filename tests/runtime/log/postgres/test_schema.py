@@ -5,7 +5,11 @@ import asyncio
 import pytest
 
 from callboard.runtime.log.postgres import schema as schemas
-from callboard.runtime.log.postgres.schema import MIGRATIONS
+from callboard.runtime.log.postgres.schema import (
+    MIGRATIONS,
+    PARTITION_SESSIONS,
+    SERVER_MIN,
+)
 from tests.postgres_server import execute, shared
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
@@ -104,3 +108,8 @@ def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_droppe
         await second.close()
 
     run(work)
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert SERVER_MIN == 130_000
+    assert PARTITION_SESSIONS == 65_536

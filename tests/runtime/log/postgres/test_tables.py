@@ -2,11 +2,15 @@
 
 import pytest
 
+from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import CorruptLog
+from callboard.runtime.log.postgres.tables import (
+    SEQ_MAX,
+)
 from callboard.runtime.log.protocol import TAIL_EVENTS
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
-from tests.runtime.log.postgres.places import OnServer
+from tests.runtime.log.postgres.places import OnServer, on_server
 
 COUNT = TAIL_EVENTS + 20
 
@@ -70,6 +74,25 @@ def test_damage_before_the_tail_is_found_by_reading_and_by_a_fork(place: OnServe
     run(work)
 
 
+def test_an_encrypted_log_reads_as_one_that_is_not() -> None:
+    async def said(place: OnServer) -> list[object]:
+        await fill(place)
+        log = place.log()
+        await log.open()
+        found = [[one.body for one in await log.read(name)] for name in "sf"]
+        checked = [[one.body for one in await log.checked(name)] for name in "sf"]
+        epoch, head = await log.take_over("s")
+        await log.close()
+        with place.reader() as reader:
+            at_host = [one.body for one in reader.events_of("f", HOST, 1, COUNT)]
+            return [found, checked, epoch, head.seq, at_host, reader.verify_chain("f").seq]
+
+    with on_server() as open_place, on_server(b"k" * 32) as closed_place:
+        plain, encrypted = run(lambda: said(open_place)), run(lambda: said(closed_place))
+    assert encrypted == plain
+    assert plain[0] == plain[1]
+
+
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
@@ -114,3 +137,7 @@ def test_ids_that_no_text_of_the_server_can_be_are_not_found(place: OnServer) ->
             with pytest.raises(LookupError):
                 reader.head(name)
             assert reader.events_of("s", name, 1, 9) == []
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert SEQ_MAX == 9_223_372_036_854_775_807

@@ -16,7 +16,13 @@ from callboard.actors.protocol.errors import (
     StoreReadOnly,
     StoreUnreadable,
 )
-from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place, read_lock
+from callboard.runtime.log.sqlite.owner import (
+    _NOTE_BYTES_MAX,
+    Owner,
+    _drop_all,
+    check_place,
+    read_lock,
+)
 
 
 def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> None:
@@ -302,3 +308,7 @@ def test_an_owner_that_is_refused_leaves_no_file_open(path: Path) -> None:
             owner.acquire(force=force)
     assert sorted(one.name for one in Path("/proc/self/fd").iterdir()) == before
     os.close(other)
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert _NOTE_BYTES_MAX == 1_024

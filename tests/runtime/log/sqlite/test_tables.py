@@ -15,6 +15,7 @@ from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import GENESIS, Head
 from callboard.runtime.log.session_rows import Details, SessionQuery
+from callboard.runtime.log.sqlite import tables as tables_module
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
@@ -104,7 +105,7 @@ def test_the_base_of_a_fork_lies_in_its_own_events(tables: Tables, base: int) ->
 
 
 def test_row_ids_are_those_of_the_events_that_are_its_own() -> None:
-    entry = SessionEntry("f", 3, 1, 9, GENESIS, "a", 4)
+    entry = SessionEntry("f", 3, 1, 9, GENESIS, "a", 4, False, True)
     number = 3 << SEQ_BITS
     assert entry.ids() == (number | 5, number | SEQ_MAX)
     assert entry.ids(7, 8) == (number | 7, number | 8)
@@ -238,6 +239,23 @@ def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: 
     change(tables, "UPDATE events SET at = at + 1 WHERE id = ?", tables.entry("a").ids(3)[0])
     with pytest.raises(CorruptLog, match="event 3"):
         tables.verify(chain, tables.entry("f"))
+
+
+def test_a_check_of_the_tail_starts_before_the_last_events(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(tables, "UPDATE events SET at = at + 1 WHERE id = ?", tables.entry("a").ids(3)[0])
+    for count in (1, 3):
+        monkeypatch.setattr(tables_module, "TAIL_EVENTS", count)
+        assert tables.verify_tail(HashChain(), tables.entry("a")) == tables.head_of(tables.entry("a"))
+    monkeypatch.setattr(tables_module, "TAIL_EVENTS", 4)
+    with pytest.raises(CorruptLog, match="event 3"):
+        tables.verify_tail(HashChain(), tables.entry("a"))
+
+
+def test_the_last_time_of_a_session_without_events_or_without_a_row_is_0(tables: Tables) -> None:
+    entries = [tables.entry("a"), tables.entry("empty"), tables.entry("a")._replace(number=99)]
+    assert [tables.last_ms(entry) for entry in entries] == [event(6).at, 0, 0]
 
 
 def test_an_owner_that_appends_while_a_session_is_checked_does_no_harm(tables: Tables) -> None:

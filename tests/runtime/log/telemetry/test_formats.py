@@ -15,7 +15,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry import spans as names
-from callboard.runtime.log.telemetry.formats import SERIES_MAX, MetricStore, otlp_document, otlp_span
+from callboard.runtime.log.telemetry.formats import (
+    _CLIENT,
+    _ERROR,
+    _INTERNAL,
+    _OK,
+    _SAMPLED,
+    SERIES_MAX,
+    MetricStore,
+    otlp_document,
+    otlp_span,
+)
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS, Measured
 from callboard.runtime.log.telemetry.spans import Link, ids_of, ids_of_link, span_id
 from tests.runtime.telemetry.sessions import SECRET_WORDS, recording_of_host, spans_of_host
@@ -239,3 +249,12 @@ def test_the_text_of_a_store_line_by_line() -> None:
         "# TYPE callboard_log_size_bytes gauge",
         "",
     ]
+
+
+def test_limits_and_sizes_change_only_on_purpose() -> None:
+    assert _INTERNAL == 1
+    assert _CLIENT == 3
+    assert _OK == 1
+    assert _ERROR == 2
+    assert _SAMPLED == 1
+    assert SERIES_MAX == 1_000
