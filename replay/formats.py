@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -35,13 +36,18 @@ def dollars(micro: int) -> str:
     return f"${micro / 1_000_000:.4f}" if micro < 1_000_000 else f"${micro / 1_000_000:,.2f}"
 
 
+_MILLISECONDS: Final = 100  # below, a tenth of a second tells nothing
+
+
 def duration(milliseconds: int) -> str:
     """Return a length of time in its largest units.
 
-    >>> duration(1_240), duration(65_000), duration(7_380_000)
-    ('1.2s', '1m05s', '2h03m')
+    >>> duration(4), duration(1_240), duration(65_000), duration(7_380_000)
+    ('4ms', '1.2s', '1m05s', '2h03m')
     """
-    seconds = max(0, milliseconds) / 1_000
+    if milliseconds < _MILLISECONDS:
+        return f"{max(0, milliseconds)}ms"
+    seconds = milliseconds / 1_000
     if seconds < 59.95:
         return f"{seconds:.1f}s"
     minutes = round(seconds) // 60

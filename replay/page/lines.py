@@ -291,7 +291,7 @@ class _Columns:
 
 
 def _span(span: Span) -> list[object]:
-    said = span.reason or span.note
+    said = span.reason if span.kind == "refused" else span.note  # the answer has the reason of any other
     note = (said,) if said else ()
     places = span.first.seq, span.last.seq
     return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *note]
