@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.prompts import ASK_MODEL
@@ -306,7 +307,7 @@ def _agent(depth: int, node: Node) -> list[object]:
         f"{node.description}: {node.prompt}" if node.description else node.prompt,
         node.kind,
         node.status,
-        node.detail,
+        node.detail or (EXPLAINED[node.kind] if node.kind and node.status == "failed" else ""),
         node.questions or node.turns,
         node.tools,
         node.retries,
