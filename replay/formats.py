@@ -40,13 +40,13 @@ _MILLISECONDS: Final = 100  # below, a tenth of a second tells nothing
 
 
 def duration(milliseconds: int) -> str:
-    """Return a length of time in its largest units.
+    """Return a length of time in its largest units; `?` if it is negative, as after a clock was set back.
 
-    >>> duration(4), duration(1_240), duration(65_000), duration(7_380_000)
-    ('4ms', '1.2s', '1m05s', '2h03m')
+    >>> duration(4), duration(1_240), duration(65_000), duration(7_380_000), duration(-1)
+    ('4ms', '1.2s', '1m05s', '2h03m', '?')
     """
     if milliseconds < _MILLISECONDS:
-        return f"{max(0, milliseconds)}ms"
+        return f"{milliseconds}ms" if milliseconds >= 0 else "?"
     seconds = milliseconds / 1_000
     if seconds < 59.95:
         return f"{seconds:.1f}s"

@@ -117,8 +117,11 @@ class Span:
 
     @property
     def duration_ms(self) -> int:
-        """Return its length in milliseconds, by the clock of the process that wrote the log."""
-        return max(0, self.last.at - self.first.at)
+        """Return its length in milliseconds, by the clocks of the processes that wrote the log.
+
+        Negative if the clock was set back meanwhile, such as by a resume on another machine.
+        """
+        return self.last.at - self.first.at
 
 
 class Spans:

@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from callboard.actors.protocol.client_messages import Cancel, Resumed, RevokePermission, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -17,6 +19,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.descriptions import BAD_OUTCOMES
+from callboard.replay.formats import duration
 from callboard.replay.grouping import spans
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.scripted_replies import Reply
@@ -144,6 +147,13 @@ def test_a_span_that_ended_badly_says_why() -> None:
     recording = Recording.open(MemoryReader(survey()), "one")
     (denied,) = (span for span in recording.spans() if span.outcome == "denied")
     assert denied.reason == "there is no agent 'nobody' to delegate to; there are: counter"
+
+
+def test_a_clock_that_was_set_back_gives_no_duration() -> None:
+    events = [replace(event, at=1_000_000 - event.seq) for event in golden("flaky")]
+    found = [span for span in spans(events) if span.last.seq > span.first.seq]
+    assert found
+    assert {duration(span.duration_ms) for span in found} == {"?"}
 
 
 def test_attempts_that_failed_in_the_same_way_are_one_note() -> None:

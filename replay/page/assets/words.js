@@ -73,7 +73,9 @@ export function bytesText(data) {
   return bytes < 10_000 ? `${bytes.toLocaleString("en")} bytes` : `${Math.round(bytes / 1000).toLocaleString("en")} KB`;
 }
 
+/** Return a length of time; `?` for a negative one, which a clock that was set back gives. */
 export function durationText(ms) {
+  if (ms < 0) return "?";
   if (ms < 1000) return `${ms} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(ms < 9_995 ? 2 : 1)} s`;
   const seconds = Math.round(ms / 1000);
