@@ -2,7 +2,7 @@
 
 import { wholeText } from "./differences.js";
 import { byId, inOrder, make } from "./elements.js";
-import { amount, commandOf, counted, dollars, durationText, oneLine } from "./words.js";
+import { amount, commandOf, counted, dollars, durationText, oneLine, statusOf } from "./words.js";
 
 const STRIP_MAX = 30;
 const NOTES_LISTED = 300;
@@ -23,7 +23,7 @@ export function fillTop(session) {
   document.title = `${title} · callboard`;
   byId("session").textContent = title;
   byId("session").title = `${summary.session}\n${title}`;
-  byId("outcome").textContent = summary.kind || (summary.status === "unfinished" ? "running" : "no outcome");
+  byId("outcome").textContent = statusOf(summary);
   byId("outcome").className = `badge ${session.agentAt.get("host")?.status ?? "running"}`;
   const tokens = session.agents.reduce((sum, agent) => sum + agent.tokens, 0);
   const cost = session.agents.reduce((sum, agent) => sum + agent.microUsd, 0);

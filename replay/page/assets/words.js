@@ -82,6 +82,11 @@ export function durationText(ms) {
   return seconds < 3600 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
 }
 
+/** Return how a session ended. An ask without an outcome may run, or its process may have ended: the log cannot say which. */
+export function statusOf(summary) {
+  return summary.kind || (summary.status === "unfinished" ? "unfinished" : "no outcome");
+}
+
 /** Return a number with a noun, in the plural unless it is one. */
 export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

@@ -14,7 +14,7 @@ from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
-from tests.replay.diagnosis.planted import capped
+from tests.replay.diagnosis.planted import capped, failed
 from tests.replay.diagnosis.user_stories import silent_host
 from tests.replay.page.kit import write_page
 from tests.replay.stories import endless_loop, poisoned_sum
@@ -109,6 +109,34 @@ def test_an_event_leads_out_of_the_summary_and_a_key_back(tab: Browser, tmp_path
 def test_the_top_of_the_page_is_one_line(tab: Browser, tmp_path: Path, width: int) -> None:
     tab.open(write_page(poisoned_sum(), tmp_path), width=width, height=600)
     assert tab.run("document.getElementById('top').clientHeight") < 50
+
+
+def test_a_failed_ask_has_no_answer_to_copy_and_its_model_no_reply(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(failed(), tmp_path))
+    shown = text_of(tab)
+    assert "No answer model_error event" in shown
+    assert "(no reply)" in shown
+    assert shown.count("no such model") == 3  # below the question, of the agent, in the finding
+    assert tab.run("document.querySelector('#summary .ask .copy')") is None
+
+
+def test_a_session_without_a_question_and_one_without_an_end_say_so(tab: Browser, tmp_path: Path) -> None:
+    events = list(capped().events)
+    tab.open(write_page(recording_of(events[:1], "one"), tmp_path, "empty.html"))
+    assert "Nothing was asked in this session." in text_of(tab)
+    tab.open(write_page(recording_of(events[:20], "one"), tmp_path, "open.html"))
+    assert "It has no answer yet." in text_of(tab)
+    assert tab.run("document.getElementById('outcome').textContent") == "unfinished"
+
+
+def test_rows_can_be_read_at_twice_the_size(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path), "#20", width=700, height=450)
+    words, *bars = tab.run(
+        "[...document.querySelectorAll('#list .says')].slice(0, 1).map((one) => one.clientWidth)"
+        ".concat([...document.querySelectorAll('.bar')].map((one) => one.scrollWidth - one.clientWidth))"
+    )
+    assert words > 150
+    assert set(bars) == {0}
 
 
 def test_an_agent_that_ended_at_a_limit_says_at_which(tab: Browser, tmp_path: Path) -> None:
