@@ -115,7 +115,7 @@ class CopiedIds(CallCheck):
                 change and may_differ and (not is_last or result.status == "error")
             ):
                 says = (
-                    f"{call.agent} called {call.tool} with {path.removeprefix('.')} = {value}, which stands "
+                    f"{call.agent} called {call.tool} with {path.removeprefix('.')} = {value}, which appears "
                     f"in nothing that it was given; {token!r} does ({seq})"
                 )
                 self._found[value] = Finding(
@@ -237,7 +237,7 @@ class CopiedNumbers(CallCheck):
             if like is not None and _decimals(like[1]) == _decimals(number.written):
                 source, written = like
                 says = (
-                    f"{agent} {verb} {number.written}, which stands in nothing that it was given; {written} "
+                    f"{agent} {verb} {number.written}, which appears in nothing that it was given; {written} "
                     f"does ({source})"
                 )
                 command = f"search {{session}} {shlex.quote(written)}"

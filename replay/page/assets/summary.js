@@ -131,8 +131,9 @@ function findingBlocks(session) {
   }
   return [make("h2", {}, "Findings"), ...session.findings.slice(0, ENTRIES_SHOWN).map((one) => {
     const command = commandOf(session, one);
+    const kind = `${one.isMaybe ? "maybe " : ""}${one.kind.replaceAll("_", " ")}`;
     return make("article", { class: `found${one.isMaybe ? " maybe" : ""}` },
-      make("p", {}, make("b", {}, `${one.isMaybe ? "Maybe " : ""}${one.kind.replaceAll("_", " ")}: `), one.says),
+      make("p", {}, make("b", {}, `${kind[0].toUpperCase()}${kind.slice(1)}: `), one.says),
       make("p", { class: "hint" }, "Evidence: ", make("a", { href: session.href(one.seq) }, `${one.seq} ${session.kinds[one.seq]}`), `${one.agent ? ` of ${one.agent}` : ""}. Next: `,
         make("code", {}, command), " ", copyButton(command, "Copy the command")));
   }), session.findings.length > ENTRIES_SHOWN && make("p", { class: "hint" }, `and ${session.findings.length - ENTRIES_SHOWN} more: callboard diagnose ${session.summary.session}`)];

@@ -341,7 +341,7 @@ PLANTED = (
     Planted("cents among euros", cents, "outlier", "host.3", "50,200"),
     Planted("lost digits", lost_digits, "outlier", "host.12", "823,591"),
     Planted("another currency", currency, "outlier", "host.6", "USD"),
-    Planted("an ignored report", ignored, "unused_report", "host.1", "stands in any later reply"),
+    Planted("an ignored report", ignored, "unused_report", "host.1", "appears in any later reply"),
     Planted("one ignored report of six", ignored_one_of_many, "unused_report", "host.6", "no value"),
     Planted("a late correction", late_words, "late_message", "host", "after send"),
     Planted("a late correction above", late_words_above, "late_message", "host", "after save"),

@@ -143,7 +143,7 @@ def test_an_agent_that_ended_at_a_limit_says_at_which(tab: Browser, tmp_path: Pa
     tab.open(write_page(capped(), tmp_path))
     shown = text_of(tab)
     assert "host.1 worker: iteration_cap, used all its turns" in shown
-    assert "failed delegation: the ask ended well" in shown
+    assert "Failed delegation: the ask ended well" in shown
 
 
 def test_a_duration_has_at_most_59_seconds_beside_its_minutes(tab: Browser, tmp_path: Path) -> None:
