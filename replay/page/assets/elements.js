@@ -78,10 +78,13 @@ export function textBlock(given, kind = "", dress = () => {}) {
   return block;
 }
 
-/** A list that holds elements only for the rows that can be seen. draw: fills the element of a row. */
+/**
+ * A list that holds elements only for the rows that can be seen. draw: fills the element of a row, and marks the chosen one.
+ * Screen readers are told of the chosen row while the list has the focus, unless hasLinks: its rows have links, which take the focus themselves.
+ */
 export class VirtualList {
-  constructor(container, rowHeight, draw) {
-    Object.assign(this, { container, rowHeight, draw, length: 0, rows: [] });
+  constructor(container, rowHeight, draw, { hasLinks = false } = {}) {
+    Object.assign(this, { container, rowHeight, draw, hasLinks, length: 0, rows: [] });
     this.space = make("div", { class: "rows" });
     container.append(this.space);
     container.addEventListener("scroll", () => container.scrollTop !== this.drawnTop && this.refresh(), { passive: true });
@@ -112,6 +115,19 @@ export class VirtualList {
       row.dataset.index = first + offset;
       this.draw(first + offset, row);
     });
+    if (!this.hasLinks) this.tell();
+  }
+
+  /** Tell screen readers of the rows, and which of them is chosen. */
+  tell() {
+    const { container, rows } = this;
+    container.role = this.length ? "listbox" : null;
+    container.removeAttribute("aria-activedescendant");
+    for (const row of rows) {
+      const isChosen = row.classList.contains("chosen");
+      Object.assign(row, { role: "option", id: `${container.id}-${row.dataset.index}`, ariaSelected: String(isChosen) });
+      if (isChosen) container.setAttribute("aria-activedescendant", row.id);
+    }
   }
 
   /** Scroll as little as needed to show a row. */

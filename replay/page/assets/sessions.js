@@ -18,7 +18,7 @@ const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘" };
 class Sessions {
   constructor() {
     Object.assign(this, { log: 0, rows: [], shown: [], current: 0, status: "", tag: "", order: "started", findings: new Map(), text: "" });
-    this.list = new VirtualList(byId("list"), SESSION_HEIGHT, (index, row) => this.draw(index, row));
+    this.list = new VirtualList(byId("list"), SESSION_HEIGHT, (index, row) => this.draw(index, row), { hasLinks: true });
     byId("headings").append(make("div", { class: "row session heading" }, HEADINGS.map(([name, label]) => make("span", { class: name }, label))));
     this.fillChoices();
     this.listen();
