@@ -1,3 +1,5 @@
+from rich.cells import cell_len
+
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
