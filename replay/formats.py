@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -35,13 +36,18 @@ def dollars(micro: int) -> str:
     return f"${micro / 1_000_000:.4f}" if micro < 1_000_000 else f"${micro / 1_000_000:,.2f}"
 
 
-def duration(milliseconds: int) -> str:
-    """Return a length of time in its largest units.
+_MILLISECONDS: Final = 100  # below, a tenth of a second tells nothing
 
-    >>> duration(1_240), duration(65_000), duration(7_380_000)
-    ('1.2s', '1m05s', '2h03m')
+
+def duration(milliseconds: int) -> str:
+    """Return a length of time in its largest units; `?` if it is negative, as after a clock was set back.
+
+    >>> duration(4), duration(1_240), duration(65_000), duration(7_380_000), duration(-1)
+    ('4ms', '1.2s', '1m05s', '2h03m', '?')
     """
-    seconds = max(0, milliseconds) / 1_000
+    if milliseconds < _MILLISECONDS:
+        return f"{milliseconds}ms" if milliseconds >= 0 else "?"
+    seconds = milliseconds / 1_000
     if seconds < 59.95:
         return f"{seconds:.1f}s"
     minutes = round(seconds) // 60

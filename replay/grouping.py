@@ -22,6 +22,7 @@ from callboard.actors.protocol.client_messages import (
     TellEnded,
     ToolsChanged,
 )
+from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -47,6 +48,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.replay.descriptions import BAD_OUTCOMES, words_of
 from callboard.replay.refused_calls import RefusedCall
 
 SpanKind: TypeAlias = Literal[
@@ -63,6 +65,10 @@ SpanKind: TypeAlias = Literal[
     "context",
     "change",
 ]
+_FAILURE_CHARS: Final = 500
+_TOLD: Final = frozenset({"turn", "approval"})
+"""Spans that have their failure elsewhere: a turn in its reply, an approval in its note."""
+
 _Key: TypeAlias = tuple[str, SpanKind, int | str, int]
 
 
@@ -83,7 +89,8 @@ class Span:
     beginning of all others; of a refused call, the call. agent: that did it. name: of the tool or of the
     profiles. attempts: of a turn. outcome: in a word, empty while it is open. note: what the body does not
     tell: the failures before a reply and another model that gave it, the changed arguments of an approval,
-    the turn in which a message was read and the tools that had started by then.
+    the turn in which a message was read and the tools that had started by then. failure: why it ended badly,
+    in one line.
     """
 
     kind: SpanKind
@@ -95,6 +102,7 @@ class Span:
     attempts: int = 1
     outcome: str = ""
     note: str = ""
+    failure: str = ""
 
     @property
     def place(self) -> str:
@@ -104,13 +112,16 @@ class Span:
 
     @property
     def reason(self) -> str:
-        """Return the text that the model was told of a refused call; empty for anything else."""
-        return self.body.reason if isinstance(self.body, RefusedCall) else ""
+        """Return why it did not do what was asked; empty if it did."""
+        return self.body.reason if isinstance(self.body, RefusedCall) else self.failure
 
     @property
     def duration_ms(self) -> int:
-        """Return its length in milliseconds, by the clock of the process that wrote the log."""
-        return max(0, self.last.at - self.first.at)
+        """Return its length in milliseconds, by the clocks of the processes that wrote the log.
+
+        Negative if the clock was set back meanwhile, such as by a resume on another machine.
+        """
+        return self.last.at - self.first.at
 
 
 class Spans:
@@ -159,6 +170,8 @@ class Spans:
             return
         span.last, span.outcome = _moment(event), outcome
         span.body = event.body if kind == "turn" else span.body
+        if outcome in BAD_OUTCOMES and kind not in _TOLD:
+            span.failure = _failure(event.body, outcome)[:_FAILURE_CHARS]
         if is_last:
             del self._open[key]
 
@@ -234,8 +247,24 @@ def _asked(found: Spans, event: Event, body: TurnRequested) -> None:
 def _replied(found: Spans, event: Event, body: ModelReplied) -> None:
     outcome = body.failure.code if body.failure is not None else body.status
     found.notes(event, "turn", f"answered by {body.model}" if body.model else "")
-    found.notes(event, "turn", "" if body.status == "ok" else f"attempt {body.attempt}: {outcome}")
+    if body.status != "ok" and (span := found._open.get(_key(event.recipient, "turn", body))):
+        span.note = _with_attempt(span.note, body.attempt, outcome)
     found.ends("turn", event, outcome, is_last=body.status == "ok")
+
+
+def _with_attempt(note: str, attempt: int, outcome: str) -> str:
+    """Return a note with a failed attempt, as one of several that failed in the same way if it is one."""
+    before, separator, last = note.rpartition("; ")
+    first, _, said = last.removeprefix("attempts ").removeprefix("attempt ").partition(": ")
+    if last.startswith("attempt") and said == outcome:
+        return f"{before}{separator}attempts {first.partition(' to ')[0]} to {attempt}: {outcome}"
+    return f"{note}{'; ' * bool(note)}attempt {attempt}: {outcome}"
+
+
+def _failure(body: AnyMessage, outcome: str) -> str:
+    if isinstance(body, AskEnded | DelegationEnded):
+        return body.detail or EXPLAINED[body.kind]
+    return words_of(body).removeprefix(f"{outcome}: ")
 
 
 def _approved(found: Spans, event: Event, body: ApprovalGiven) -> None:

@@ -75,7 +75,7 @@ def reported(event: Event) -> object:
 def _values(event: Event, body: DelegationEnded) -> dict[str, object]:
     value = reported(event)
     if value is None:
-        return {"": body.text or body.detail}
+        return {"": body.text or body.detail or EXPLAINED[body.kind] * (STATUS[body.kind] == "failed")}
     return {path.removeprefix("."): leaf for path, leaf in leaves(value, "")}
 
 

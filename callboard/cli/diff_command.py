@@ -1,6 +1,7 @@
 """`callboard diff`: where two sessions differ, and what that cost."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import click
 import msgspec
@@ -13,11 +14,15 @@ from callboard.cli.options import full_option, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.descriptions import words_of
 from callboard.replay.diff import Difference, SessionDiff, Totals
 from callboard.replay.divergence import ABSENT, ABSENT_TEXT
 from callboard.replay.file_diffs import FileChange, folder_diff
 from callboard.replay.folders import files_of
 from callboard.replay.formats import dollars, tokens
+from callboard.replay.recording import Recording
+
+Sides: TypeAlias = tuple[Recording, Recording]
 
 _SHOWN = 20
 _VALUE_CHARS = 200
@@ -57,29 +62,31 @@ def diff(first: str, second: str, full: bool, other_log: str, log: str, as_json:
         emit_json(diff_json(names, found) | {"files": [_file_json(file) for file in changed]})
     else:
         fold = Folding(is_full=full)
-        lines = [*_lines(found, names, fold), *_file_lines(changed, fold)]
+        lines = [*_lines(found, (one, other), fold), *_file_lines(changed, fold)]
         emit_lines([*lines, Text(""), *_totals(found.totals, names)], is_whole=full)
         fold.say()
     return 0 if found.is_same else DIVERGED
 
 
-def _lines(found: SessionDiff, names: tuple[str, str], fold: Folding) -> list[Text]:
+def _lines(found: SessionDiff, sides: Sides, fold: Folding) -> list[Text]:
     lines = [Text("agents", style="bold")] if found.profiles else []
     profiles = [Text(fold.line(line, 2_000), style=_STYLES.get(line[:1], "")) for line in found.profiles]
     lines += fold.lines(profiles, _PROFILE_LINES)
-    lines += _difference_lines(found.differences, fold)
+    lines += _difference_lines(found.differences, sides, fold)
     if found.is_same:
-        lines.append(Text(f"both sessions did the same: {found.pairs:,} events of each are equal"))
+        lines.append(
+            Text(f"both sessions did the same: all {found.pairs:,} compared pairs of events are equal")
+        )
     return lines
 
 
-def _difference_lines(differences: Sequence[Difference], fold: Folding) -> list[Text]:
+def _difference_lines(differences: Sequence[Difference], sides: Sides, fold: Folding) -> list[Text]:
     shown, left, _ = fold.ends(differences, _SHOWN, 0)
     lines = []
     for place, one in enumerate(shown):
         if place < len(_TITLES):
             lines.append(Text(_TITLES[place], style="bold"))
-        lines += _difference(one, fold)
+        lines += _difference(one, sides, fold)
     if left:
         lines.append(fold.gap(left, "differences"))
     return lines
@@ -103,11 +110,14 @@ def _file_json(file: FileChange) -> dict[str, object]:
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
 
 
-def _difference(one: Difference, fold: Folding) -> list[Text]:
+def _difference(one: Difference, sides: Sides, fold: Folding) -> list[Text]:
     where = f"{one.place or one.agent or 'client'} {one.kind}"
     if 0 in one.seqs:
-        only = "first" if one.seqs[0] else "second"
-        return [Text(f"  #{max(one.seqs)}  {where}: only in the {only}")]
+        place, sign = (0, "-") if one.seqs[0] else (1, "+")
+        seq = one.seqs[place]
+        said = fold.line(words_of(sides[place].event(seq).body), _VALUE_CHARS)
+        only = Text(f"  #{seq}  {where}: only in the {('first', 'second')[place]}")
+        return [only, Text(f"    {sign} {said}", style=_STYLES[sign])] if said else [only]
     first, second = fold.pair(_value(one.first), _value(one.second), _VALUE_CHARS)
     return [
         Text(f"  #{one.seqs[0]} / #{one.seqs[1]}  {where}: {fold.line(one.path, 200)}"),

@@ -92,16 +92,17 @@ def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_
         for span in chosen:
             emit_json(_json(row.session_id, span), is_line=True)
     else:
-        emit_lines(_lines(chosen))
+        emit_lines(span_lines(chosen))
 
 
-def _lines(spans: Sequence[Span]) -> Iterator[Text]:
+def span_lines(spans: Sequence[Span]) -> Iterator[Text]:
     """Yield a line for each span. Columns are no wider than they need, since 80 have to do."""
     places = [safe_line(span.place or span.agent, 24) for span in spans]
     names = [_name(span) for span in spans]
-    widths = max(map(len, places), default=0), max(map(len, names), default=0)
-    for span, place, name in zip(spans, places, names, strict=True):
-        yield _line(span, f"{place:<{widths[0]}}  {name:<{widths[1]}}")
+    ends = [span.outcome or "open" for span in spans]
+    widths = [max(map(len, texts), default=0) for texts in (places, names, ends)]
+    for span, place, name, end in zip(spans, places, names, ends, strict=True):
+        yield _line(span, f"{place:<{widths[0]}}  {name:<{widths[1]}}", f"{end:<{widths[2]}}")
 
 
 def _name(span: Span) -> str:
@@ -110,14 +111,15 @@ def _name(span: Span) -> str:
     return f"{span.kind} {name}".strip() + again
 
 
-def _line(span: Span, what: str) -> Text:
+def _line(span: Span, what: str, outcome: str) -> Text:
     end = span.last.seq if span.outcome else ""
     style = "red" if span.outcome in BAD_OUTCOMES else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
     line.append(f"{what}  ", style="not bold")
-    line.append(f"{span.outcome or 'open':<9}", style=f"not bold {style}")
+    line.append(outcome, style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>5}  ", style="not bold dim")
-    # The note first: it is what the other columns do not tell.
+    # The reason and the note first: they are what the other columns do not tell.
+    line.append(f"{safe_line(span.failure, 300)}: " if span.failure else "", style="not bold red")
     line.append(f"{safe_line(span.note, 300)}: " if span.note else "", style="not bold yellow")
     line.append(_summary(span), style="not bold")
     return line

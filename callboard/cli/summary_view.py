@@ -201,12 +201,18 @@ def _emit_failures(failures: list[Failure], most: int) -> None:
 
 
 def _emit_failure(failure: Failure, more: int) -> None:
-    place = f", {failure.place}" if failure.place else ""
-    head = f"event {failure.seq}{place}: {failure.address or 'nobody'}: {failure.name}: {failure.why}"
+    head = f"event {failure.seq}, {_whose(failure)}: {failure.name}: {failure.why}"
     again = f" ({more:,} more like this)" if more else ""
     emit_lines([Text(safe_line(head, 1_000) + again)])
     if failure.trace:
         emit_lines([Text(indented(failure.trace), style="dim")])
+
+
+def _whose(failure: Failure) -> str:
+    """Return the name of a call; for a delegation with its sub-agent, which that does not tell."""
+    place = failure.place or failure.address
+    is_told = failure.kind != "delegation" or failure.address in ("", place)
+    return place if is_told else f"{place} to {failure.address}"
 
 
 def _failure_json(failure: Failure) -> dict[str, object]:

@@ -31,6 +31,7 @@ _BELOW: Final = str.maketrans("├└─`-✓✗○●+x*", "│" + " " * 11)
 
 _NUMBERS_FROM: Final = 60  # columns from which there is room for all numbers
 _NOTE_FROM: Final = 110  # columns from which there is room for an agent's prompt
+_NOTE_MIN: Final = 16  # columns of a prompt in a drawing that does not change, if nothing else needs them
 _NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}  # widths
 
 
@@ -175,13 +176,15 @@ class _Columns:
         room = space.width - 1 - sum(width + 1 for _, width in numbers)
         widest = max(len("state"), *(cell_len(_state(node)) for _, node in chosen_nodes))
         state = 24 if space.width >= _NOTE_FROM else 18
-        state = min(state, widest) if space.width == WIDE else state
+        state = state if space.rows else min(state, widest)  # a live drawing keeps its columns in place
         name = max(len("agent"), *map(cell_len, names))
         has_note = space.width >= _NOTE_FROM
         longest = max(12, room - state - 2 - (24 if has_note else 0))
         name = min(name, longest)
         state = max(5, min(state, room - name - 2))
-        return cls(name, state, room - name - state - 4 if has_note else 0, numbers)
+        note = room - name - state - 4
+        has_note |= not space.rows and note >= _NOTE_MIN
+        return cls(name, state, note if has_note else 0, numbers)
 
     def heading(self) -> Text:
         """Return the line of headings."""

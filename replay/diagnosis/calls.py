@@ -18,7 +18,6 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
 
 _TWICE: Final = 2
@@ -39,7 +38,7 @@ class RepeatedErrors(CallCheck):
             before, seqs = self._errors.get(key, (result.digest, []))
             self._errors[key] = result.digest, seqs if before == result.digest else []
             self._errors[key][1].append(result.seq)
-        else:  # the agent has found a way
+        elif result.status == "ok":  # the agent has found a way
             self._errors.pop(key, None)
 
     def findings(self) -> Iterator[Finding]:
@@ -51,29 +50,47 @@ class RepeatedErrors(CallCheck):
                 yield Finding("repeated_error", seqs[0], agent, says, command, (agent,))
 
 
-class InDoubt:
-    """Tool calls with an effect that is not known, and agents that had not ended with their ask."""
+_UNKNOWN: Final = b"whether it had its effect is not known"
+"""What the runtime writes of a call with an effect that it gave up."""
 
-    kinds: ClassVar = frozenset({"ToolReturned", "AskEnded"})
+
+class InDoubt(CallCheck):
+    """Tool calls with an effect that is not known, and agents that had not ended with their ask.
+
+    A call that was given up after its time is in doubt until a later call of its agent succeeds, because that
+    may be the look at what it had done.
+    """
+
+    kinds: ClassVar = frozenset({"AskEnded"})
+    results: ClassVar = "errors"
 
     def __init__(self) -> None:
         self._found: list[Finding] = []
+        self._late: dict[str, list[Finding]] = {}
+
+    def returned(self, call: ToolCall, result: Returned) -> None:
+        """Take in the result of a call."""
+        if result.status == "interrupted":
+            self._found.append(_unknown(call, result, "was interrupted"))
+        elif result.status == "error" and call.effect != "read" and _UNKNOWN in result.output:
+            self._late.setdefault(call.agent, []).append(_unknown(call, result, "did not answer in time"))
+        elif result.status == "ok":
+            self._late.pop(call.agent, None)
 
     def take(self, event: Event) -> None:
-        """Take in the answer to a call, or the end of an ask."""
-        body = event.body
-        if type(body) is ToolReturned:
-            if body.status != "interrupted":
-                return
-            call = f"call {body.call} of turn {body.turn} of {event.recipient}"
-            says = f"{call} was interrupted: it is not known whether it took effect"
-            self._found.append(Finding("in_doubt", event.seq, event.recipient, says))
-        elif isinstance(body, AskEnded):
-            self._found += [_not_stopped(event.seq, agent) for agent in body.in_doubt]
+        """Take in the end of an ask."""
+        if isinstance(event.body, AskEnded):
+            self._found += [_not_stopped(event.seq, agent) for agent in event.body.in_doubt]
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
-        yield from self._found
+        late = [finding for findings in self._late.values() for finding in findings]
+        yield from sorted([*self._found, *late], key=lambda one: one.seq)
+
+
+def _unknown(call: ToolCall, result: Returned, what: str) -> Finding:
+    says = f"{call.tool}, called by {call.agent}, {what}: it is not known whether it took effect"
+    return Finding("in_doubt", result.seq, call.agent, says, ends=(call.agent,))
 
 
 def _not_stopped(seq: int, agent: str) -> Finding:

@@ -5,9 +5,9 @@ loops, tasks that were tried again, calls in doubt, repeated errors, approvals w
 models, words that were not heard, late reports, lost cache prefixes, calls repeated after their results were
 cleared, answers above their need, cut and empty answers.
 Guesses, which a finding marks: words that came too late, reads before another's write, files that a sibling
-overwrote, ids with a slip, denied work that was done another way, empty values after an error, bad news
-without a word of it, questions without an answer, effects that were repeated, also after a timeout, reports
-that differ from their siblings' or were not used, tools that always say the same.
+overwrote, ids and numbers with a slip, denied work that was done another way, empty values after an error,
+bad news without a word of it, questions without an answer, effects that were repeated, also after a timeout,
+reports that differ from their siblings' or were not used, tools that always say the same.
 
 Of a session that was made of a transcript, findings are left out that need what it lacks: the system prompt
 and the tools, which count for the need of a call, the effects of tools, and the moment at which words came.
@@ -22,11 +22,12 @@ from callboard.actors.protocol.client_messages import RECORDED, Forked, SessionO
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors, SameAnswers, SentAgain
 from callboard.replay.diagnosis.cleared import ClearedAgain
+from callboard.replay.diagnosis.copies import CopiedIds, CopiedNumbers
 from callboard.replay.diagnosis.ends import (
     CutAnswers,
     EmptyAnswers,
     FailedAsks,
-    FailedBelowOk,
+    FailedDelegations,
     LateReports,
     LostCache,
     Refused,
@@ -44,14 +45,14 @@ from callboard.replay.diagnosis.finding import (
 from callboard.replay.diagnosis.models import AboveNeed, AskedBack, OtherModels, Retries
 from callboard.replay.diagnosis.refusals import ChangedApprovals, LateWords, MadeCalls, OtherWays, refusals
 from callboard.replay.diagnosis.reports import Outliers, UnusedReports
-from callboard.replay.diagnosis.resources import CopiedIds, Overwrites, StaleReads
+from callboard.replay.diagnosis.resources import Overwrites, StaleReads
 from callboard.replay.diagnosis.untold import Defaulted, RepeatedEffects, UntoldErrors
 from callboard.replay.reading import START, Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
 
 CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     FailedAsks,
-    FailedBelowOk,
+    FailedDelegations,
     Refused,
     Loops,
     Retries,
@@ -68,6 +69,7 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     EmptyAnswers,
     OtherWays,
     CopiedIds,
+    CopiedNumbers,
     Overwrites,
     LateWords,
     StaleReads,

@@ -18,6 +18,7 @@ from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diagnosis.models import is_one_task, words_of
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
+_REASON_CHARS: Final = 240
 _LEVELS: Final = {1: "every reply goes as if another model had made it", 2: "calls and results go as words"}
 
 
@@ -69,7 +70,7 @@ class CutAnswers:
         yield from self._found
 
 
-class FailedBelowOk:
+class FailedDelegations:
     """Delegations that failed below an ask that ended well: its answer may lack their work.
 
     A task that the parent gave again, and that ended well then, does not count.
@@ -91,7 +92,7 @@ class FailedBelowOk:
             profiles, words = self._given.pop((event.recipient, body.turn, body.call), ((), frozenset()))
             if STATUS[body.kind] == "failed":
                 agent = body.address or event.recipient
-                self._failed.append(_Failed(event.seq, agent, body.kind, event.recipient, profiles, words))
+                self._failed.append(_Failed(event.seq, agent, body, event.recipient, profiles, words))
             elif STATUS[body.kind] == "ok":
                 self._failed = [one for one in self._failed if not one.is_done(event, profiles, words)]
         elif isinstance(body, AskEnded):
@@ -102,10 +103,10 @@ class FailedBelowOk:
     def _finding(self) -> Finding:
         first = self._failed[0]
         more = f"; {len(self._failed) - 1:,} more failed" if len(self._failed) > 1 else ""
-        kind, agent = first.kind, first.agent
-        says = f"the ask ended well, but {agent} failed below it ({kind}): {EXPLAINED[kind]}{more}"
+        kind, agent = first.end.kind, first.agent
+        says = f"the ask ended well, but {agent} failed below it ({kind}): {_reason(first.end)}{more}"
         agents = tuple(one.agent for one in self._failed)
-        return Finding("failed_below_ok", first.seq, agent, says, _command(kind, agent), agents)
+        return Finding("failed_delegation", first.seq, agent, says, _command(kind, agent), agents)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each ask."""
@@ -115,7 +116,7 @@ class FailedBelowOk:
 class _Failed(NamedTuple):
     seq: int
     agent: str
-    kind: OutcomeKind
+    end: DelegationEnded
     parent: str
     profiles: tuple[str, ...]
     words: frozenset[str]
@@ -124,7 +125,13 @@ class _Failed(NamedTuple):
         """Return whether a later delegation, which ended well, has done the work."""
         is_of_same = (self.parent, self.profiles) == (event.recipient, profiles)
         # A denied one has done no work, and mostly comes with arguments that have to be put right.
-        return is_of_same and (self.kind == "denied" or is_one_task(self.words, words))
+        return is_of_same and (self.end.kind == "denied" or is_one_task(self.words, words))
+
+
+def _reason(end: DelegationEnded | AskEnded) -> str:
+    """Return why an agent failed: in the words of its end, which name the limit or the mistake."""
+    said = end.detail or EXPLAINED[end.kind]
+    return said if len(said) <= _REASON_CHARS else said[: _REASON_CHARS - 1] + "…"
 
 
 def _command(kind: OutcomeKind, agent: str) -> str:
@@ -140,21 +147,21 @@ class Refused:
     kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
 
     def __init__(self) -> None:
-        self._first: dict[OutcomeKind, tuple[int, list[str]]] = {}
+        self._first: dict[OutcomeKind, tuple[int, str, list[str]]] = {}
 
     def take(self, event: Event) -> None:
         """Take in an end."""
         body = event.body
         if isinstance(body, DelegationEnded | AskEnded) and body.kind in _REFUSALS:
             agent = body.address or event.recipient if isinstance(body, DelegationEnded) else "host"
-            self._first.setdefault(body.kind, (event.seq, []))[1].append(agent)
+            self._first.setdefault(body.kind, (event.seq, _reason(body), []))[2].append(agent)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each kind."""
-        for kind, (seq, agents) in self._first.items():
+        for kind, (seq, reason, agents) in self._first.items():
             agent, count = agents[0], len(agents)
             more = f"; {count - 1:,} more such ends followed" if count > 1 else ""
-            says = f"{agent} {EXPLAINED[kind]} ({kind}){more}"
+            says = f"{agent} ended at a limit ({kind}): {reason}{more}"
             yield Finding("refused", seq, agent, says, _command(kind, agent), tuple(agents))
 
 

@@ -22,11 +22,11 @@ import msgspec
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ToolReturned
 
 FindingKind: TypeAlias = Literal[
     "failed_ask",
-    "failed_below_ok",
+    "failed_delegation",
     "refused",
     "refused_call",
     "loop",
@@ -46,6 +46,7 @@ FindingKind: TypeAlias = Literal[
     "empty_answer",
     "other_way",
     "wrong_id",
+    "wrong_number",
     "overwritten",
     "late_message",
     "stale_read",
@@ -68,6 +69,7 @@ MAYBE: frozenset[FindingKind] = frozenset(
             "sent_again",
             "other_way",
             "wrong_id",
+            "wrong_number",
             "overwritten",
             "asked_back",
         ),
@@ -141,7 +143,7 @@ class CallCheck:
     """A check that is given calls, and may take further events in.
 
     results: those that it is given: of all calls, of those with an effect, or of an agent's calls from its
-    first error on.
+    first error, interruption or denied approval on.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset()
@@ -165,7 +167,7 @@ class CallCheck:
 class ToolCalls:
     """Pairs calls and results. checks: are given each pair."""
 
-    kinds: ClassVar = frozenset({"CallTool", "ToolReturned"})
+    kinds: ClassVar = frozenset({"CallTool", "ToolReturned", "ApprovalGiven"})
 
     def __init__(self, checks: Iterable[CallCheck]) -> None:
         self._checks = list(checks)
@@ -192,14 +194,16 @@ class ToolCalls:
             result = Returned(event.seq, body.status, hash(output), output)
             for check in self._of_reads if call.effect == "read" else self._of_effects:
                 check.returned(call, result)
-            if result.status == "error":
+            if result.status in ("error", "interrupted"):
                 self._erred.add(call.agent)
             if call.agent in self._erred:
                 for check in self._of_errors:
                     check.returned(call, result)
+        elif type(body) is ApprovalGiven and body.verdict != "approved":
+            self._erred.add(event.recipient)
 
 
-_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_below_ok", "refused", "untold_error"})
+_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_delegation", "refused", "untold_error"})
 _SHARED: Final[frozenset[FindingKind]] = frozenset(
     {"loop", "repeated_error", "refused_call", "other_model", "refused_replies", "lost_cache", "same_answers"}
 )

@@ -120,15 +120,13 @@ class LateWords(CallCheck):
         for key in [key for key in self._told if key[0] == agent and key[1] <= told]:
             seq, calls = self._told.pop(key)
             if calls:
-                says = (
-                    f"the words for {agent} were heard in turn {turn}, after {', '.join(calls)} had started"
-                )
+                says = f"the message to {agent} was read in turn {turn}, after {', '.join(calls)} had started"
                 self._found.append(Finding("late_message", seq, agent, says, _GROUPED + agent))
 
     def _refuse(self, request_id: str, detail: str) -> None:
         if (asked := self._asked.pop(request_id, None)) is not None:
             seq, agent = asked
-            says = f"the words for {agent} were not heard: {detail or 'it had ended'}"
+            says = f"the message to {agent} was not read: {detail or 'it had ended'}"
             self._found.append(Finding("unread_message", seq, agent, says))
 
     def findings(self) -> Iterator[Finding]:

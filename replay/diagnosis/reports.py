@@ -129,7 +129,9 @@ def _outliers(siblings: list[tuple[Event, Mapping[str, object]]]) -> Iterator[Fi
 
 def _finding(event: Event, said: str) -> Finding:
     assert isinstance(event.body, DelegationEnded)
-    return Finding("outlier", event.seq, event.body.address, said, "tree {session} --reports")
+    agent = event.body.address
+    command = f"tree {{session}} --reports --actor {agent}"
+    return Finding("outlier", event.seq, agent, f"{agent} {said}", command)
 
 
 def _odd(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event, str]]:
@@ -227,7 +229,7 @@ def _unused_reports_finding(event: Event) -> Finding:
     assert isinstance(event.body, DelegationEnded)
     agent = event.body.address
     says = (
-        f"no value that {agent} reported stands in any later reply of {event.recipient}, which asked for it"
+        f"no value that {agent} reported appears in any later reply of {event.recipient}, which asked for it"
     )
     return Finding("unused_report", event.seq, agent, says, "tree {session} --reports")
 

@@ -2,10 +2,10 @@
 
 Guesses about bad news that got lost: an agent ended well after it, and its answer tells of none.
 
-Bad news is an error that was the last result of a tool, or a report that counts failures. An answer tells of
-it by a word or a number that is new in the error, in any language, or by words of trouble, of which the
-commonest of some languages are known. Words that may tell are taken for telling: a guess that is wrong costs
-more than one that is missing.
+Bad news is an error or a denied approval without a later result, or a report that counts failures. An answer
+tells of it by a word or a number that is new in the error, in any language, or by words of trouble, of which
+the commonest of some languages are known. Words that may tell are taken for telling: a guess that is wrong
+costs more than one that is missing.
 
 A guess about reports: a value that an agent left empty, or left out, after an error it does not tell of.
 
@@ -22,6 +22,7 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportJudged
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
 from callboard.replay.json_values import leaves
@@ -40,12 +41,13 @@ _COUNT: Final = re.compile(r"(?i)\b(?:fail(?:ed|ures?)|errors?)$")
 
 
 class UntoldErrors(CallCheck):
-    """Agents that ended well right after bad news, with an answer that has no word of it."""
+    """Agents that ended well right after bad news, with an answer that does not mention it."""
 
-    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+    kinds: ClassVar = frozenset({"RequestApproval", "ApprovalGiven", "DelegationEnded", "AskEnded"})
     results: ClassVar = "errors"
 
     def __init__(self) -> None:
+        self._asked: dict[tuple[str, int, int], RequestApproval] = {}
         self._news: dict[str, tuple[str, frozenset[str]]] = {}
         self._found: list[Finding] = []
 
@@ -55,23 +57,33 @@ class UntoldErrors(CallCheck):
             asked = _tokens(f"{call.tool} {call.arguments.decode()}")
             new = _tokens(result.output.decode("utf-8", "replace")) - asked
             self._news[call.agent] = f"{call.tool} had given it an error ({result.seq})", new
-        else:
+        elif result.status == "ok":
             self._news.pop(call.agent, None)
 
     def take(self, event: Event) -> None:
-        """Take in the end of an agent."""
+        """Take in the answer of a person, or the end of an agent."""
         body = event.body
-        if isinstance(body, DelegationEnded):
+        if isinstance(body, RequestApproval):
+            self._asked[event.sender, body.turn, body.call] = body
+        elif isinstance(body, ApprovalGiven):
+            self._decide(event, body)
+        elif isinstance(body, DelegationEnded):
             self._end(event, body, body.address)
             self._report(event, body.address)
         elif isinstance(body, AskEnded):
             self._end(event, body, HOST)
 
+    def _decide(self, event: Event, given: ApprovalGiven) -> None:
+        asked = self._asked.pop((event.recipient, given.turn, given.call), None)
+        if asked is not None and given.verdict == "denied":
+            new = _tokens(given.note) - _tokens(f"{asked.tool} {bytes(asked.arguments).decode()}")
+            self._news[event.recipient] = f"its call of {asked.tool} had been denied ({event.seq})", new
+
     def _end(self, event: Event, body: DelegationEnded | AskEnded, agent: str) -> None:
         news, new = self._news.pop(agent, ("", frozenset()))
         said = f"{body.text} {bytes(body.value).decode()}"
         if news and STATUS[body.kind] == "ok" and not _is_told(said, new):
-            says = f"{agent} ended well after {news}, and its answer has no word of that"
+            says = f"{agent} ended well after {news}, and its answer does not mention that"
             command = f"events {{session}} --grouped --actor {agent}"
             self._found.append(Finding("untold_error", event.seq, agent, says, command, (agent,)))
 

@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.prompts import ASK_MODEL
@@ -291,7 +292,7 @@ class _Columns:
 
 
 def _span(span: Span) -> list[object]:
-    said = span.reason or span.note
+    said = span.reason if span.kind == "refused" else span.note  # the answer has the reason of any other
     note = (said,) if said else ()
     places = span.first.seq, span.last.seq
     return [span.kind, *places, span.agent, span.name, span.attempts, span.outcome, *note]
@@ -306,7 +307,7 @@ def _agent(depth: int, node: Node) -> list[object]:
         f"{node.description}: {node.prompt}" if node.description else node.prompt,
         node.kind,
         node.status,
-        node.detail,
+        node.detail or (EXPLAINED[node.kind] if node.kind and node.status == "failed" else ""),
         node.questions or node.turns,
         node.tools,
         node.retries,

@@ -18,7 +18,7 @@ def test_a_finding_has_its_event_and_the_next_command(callboard: Callboard) -> N
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].split()[:2] == ["!", "10"]
-    assert "host.2 failed below it (denied): was not allowed to start" in lines[0]
+    assert "host.2 failed below it (denied): there is no agent 'nobody' to delegate to" in lines[0]
     assert lines[1].strip() == "callboard why 20250101-survey#10"
 
 

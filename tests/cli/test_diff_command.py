@@ -20,6 +20,16 @@ def test_sessions_that_differ_end_with_the_exit_code_of_a_divergence(callboard: 
     assert "\x1b" not in done.stdout
 
 
+def test_an_event_of_one_session_is_told_with_what_it_says(callboard: Callboard) -> None:
+    lines = callboard("diff", "20250101", "20250102", "--full").stdout.splitlines()
+    only = {
+        lines[at].split(": ")[1]: lines[at + 1] for at, line in enumerate(lines) if ": only in the " in line
+    }
+    assert set(only) == {"only in the first", "only in the second"}
+    assert only["only in the first"].startswith("    - ")
+    assert only["only in the second"].startswith("    + ")
+
+
 def test_long_lists_are_cut_unless_all_is_wanted(callboard: Callboard) -> None:
     short = callboard("diff", "20250101", "20250102").stdout
     whole = callboard("diff", "20250101", "20250102", "--full").stdout
@@ -41,8 +51,9 @@ def test_a_second_log_and_a_missing_session(callboard: Callboard) -> None:
 
 
 def test_a_value_that_one_session_does_not_have_is_not_shown_as_null() -> None:
-    found = found_by(text="a").diff(found_by(text="a", more=None))
-    said = [line.plain for line in _lines(found, ("one", "two"), Folding(is_full=False))]
+    sides = found_by(text="a"), found_by(text="a", more=None)
+    found = sides[0].diff(sides[1])
+    said = [line.plain for line in _lines(found, sides, Folding(is_full=False))]
     at = next(place for place, line in enumerate(said) if "query.more" in line)
     assert said[at + 1 : at + 3] == ["    - (absent)", "    + null"]
     first = json.loads(json.dumps(diff_json(("one", "two"), found)["differences"]))[0]

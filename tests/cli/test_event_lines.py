@@ -1,9 +1,11 @@
-"""Events as lines of text, whose columns stand below each other."""
+"""Events and spans as lines of text, whose columns stand below each other."""
 
 import pytest
 
 from callboard.actors.session.place_names import call_name
-from callboard.cli.event_lines import lines_of, summary_of
+from callboard.cli.event_lines import lines_of, span_lines, summary_of
+from callboard.replay.formats import duration
+from callboard.replay.grouping import spans
 from tests.golden import golden
 
 EVENTS = list(golden("everything"))
@@ -33,3 +35,15 @@ def test_lines_that_are_not_all_known_widen_when_one_needs_it() -> None:
     ]
     assert columns == sorted(columns)
     assert columns[0] < columns[-1]
+
+
+def test_the_columns_of_spans_stand_below_each_other_and_a_failure_says_why() -> None:
+    found = spans(EVENTS)
+    lines = [line.plain for line in span_lines(found)]
+    ends = {
+        line.index(f"{duration(span.duration_ms):>5}  ", 20 + len(span.place)) + 5
+        for line, span in zip(lines, found, strict=True)
+    }
+    assert len(ends) == 1
+    assert max(len(span.outcome) for span in found) > len("answered")
+    assert all(span.failure[:40] in line for line, span in zip(lines, found, strict=True))

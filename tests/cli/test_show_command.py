@@ -89,7 +89,8 @@ def test_what_failed_below_an_ok_is_in_the_headline_with_the_tools_own_traceback
     done = callboard("show", "--log", str(log))
     assert "ok: answered in text" in done.stdout
     assert "below it 1 delegation failed, 1 tool call failed" in done.stdout
-    assert "host: broken: KeyError: 'town'" in done.stdout
+    assert ", host:1:0: broken: KeyError: 'town'" in done.stdout
+    assert ", host:1:1 to host.1: model_error: " in done.stdout
     assert 'raise KeyError("town")' in done.stdout
     found = json.loads(callboard("show", "--log", str(log), "--json").stdout)
     whys = {each["kind"]: each["why"] for each in found["failures"]}

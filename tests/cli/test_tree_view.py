@@ -1,3 +1,5 @@
+from rich.cells import cell_len
+
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
@@ -62,10 +64,15 @@ def test_no_line_is_wider_than_the_terminal() -> None:
 
 def test_the_task_is_shown_where_there_is_room_and_the_reason_for_a_failure_instead() -> None:
     tree = tree_of(node("host"), node("host.1", "denied", detail="too deep"))
-    assert not any("prompt" in line for line in drawn(tree, Space(80)))
-    wide = drawn(tree, Space(160))
-    assert wide[1].endswith("a prompt")
-    assert wide[2].endswith("too deep")
+    assert not any("prompt" in line for line in drawn(tree, Space(60)))
+    assert not any(
+        "prompt" in line for line in drawn(tree, Space(80, rows=24))
+    )  # the columns of a live one stay
+    for width in (80, 160):
+        lines = drawn(tree, Space(width))
+        assert lines[1].endswith("a prompt")
+        assert lines[2].endswith("too deep")
+        assert max(map(cell_len, lines)) < width
 
 
 def test_a_pipe_gets_everything() -> None:
@@ -153,7 +160,7 @@ def test_answered_questions_of_a_program_are_its_turns_and_those_that_matter_hav
         node("host.4", profile="ask_model", turns=1),
         node("host.5", "answered", profile="ask_model", turns=1, usage=Usage(20, 1)),
     )
-    wide = Space(109)
+    wide = Space(109, rows=24)
     lines = drawn(tree, wide)
     assert lines[1].split() == ["✓", "host", "answered", "2", "1", "36", "2.0s"]
     assert [line.split()[2] for line in lines[2:5]] == ["host.2", "host.3", "host.4"]

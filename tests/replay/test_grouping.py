@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from callboard.actors.protocol.client_messages import Cancel, Resumed, RevokePermission, Tell, TellEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
@@ -15,10 +17,15 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.descriptions import BAD_OUTCOMES
+from callboard.replay.formats import duration
 from callboard.replay.grouping import spans
 from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import golden
+from tests.replay.diagnosis.kit import simulate
 from tests.replay.logs import survey
 
 EMPTY = Json(b"{}")
@@ -130,3 +137,28 @@ def test_an_approval_notes_the_arguments_that_a_person_changed() -> None:
     given = ApprovalGiven(1, 0, "approved", "too much", arguments=Json(b'{"eur":454}'))
     (approval,) = spans(_log(("host", "approvals", asked), ("approvals", "host", given)))
     assert approval.note == 'changed to {"eur":454}; too much'
+
+
+def test_a_span_that_ended_badly_says_why() -> None:
+    found = spans(golden("everything"))
+    told = {span.kind: span.failure for span in found if span.failure}
+    assert {"tool", "delegation", "report"} <= set(told)
+    assert all(span.outcome in BAD_OUTCOMES for span in found if span.failure)
+    recording = Recording.open(MemoryReader(survey()), "one")
+    (denied,) = (span for span in recording.spans() if span.outcome == "denied")
+    assert denied.reason == "there is no agent 'nobody' to delegate to; there are: counter"
+
+
+def test_a_clock_that_was_set_back_gives_no_duration() -> None:
+    events = [replace(event, at=1_000_000 - event.seq) for event in golden("flaky")]
+    found = [span for span in spans(events) if span.last.seq > span.first.seq]
+    assert found
+    assert {duration(span.duration_ms) for span in found} == {"?"}
+
+
+def test_attempts_that_failed_in_the_same_way_are_one_note() -> None:
+    busy = Reply(failure=ModelFailure("overloaded", is_retryable=True))
+    slow = Reply(failure=ModelFailure("timeout", is_retryable=True))
+    recording = simulate({"host": [busy, busy, busy, slow, Reply("Done.")]})
+    (turn,) = (span for span in recording.spans() if span.kind == "turn")
+    assert turn.note == "attempts 1 to 3: overloaded; attempt 4: timeout"

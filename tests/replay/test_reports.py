@@ -8,6 +8,7 @@ from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.replay.reports import Failure, Failures, sibling_reports
 from callboard.runtime.log.memory import MemoryReader
+from tests.replay.diagnosis.planted import capped
 from tests.replay.logs import survey
 from tests.replay.stories import CLERKS, poisoned_sum
 
@@ -24,6 +25,11 @@ def test_an_answer_in_words_is_one_column_and_a_denial_says_why() -> None:
     by_profile = {siblings.profile: siblings.reports[0] for siblings in found}
     assert by_profile["counter"].values == {"": "3 files"}
     assert "nobody" in str(by_profile["nobody"].values[""])
+
+
+def test_an_end_at_a_limit_says_at_which() -> None:
+    (siblings,) = sibling_reports(capped().events)
+    assert [report.values for report in siblings.reports] == [{"": "used all its turns"}]
 
 
 def failures_of(*bodies: AnyMessage) -> Failures:

@@ -3,7 +3,7 @@
 import { editBlock, editIn, isPatch, patchLines } from "./edits.js";
 import { firstParts, make, textBlock } from "./elements.js";
 import { mediaBlock } from "./images.js";
-import { jsonBlock } from "./json.js";
+import { isJson, jsonBlock, writtenJson } from "./json.js";
 import { mediaOf } from "./words.js";
 
 const CONTENT_ELEMENTS = 40;
@@ -15,9 +15,10 @@ export function argumentsBlock(input, asJson = jsonBlock) {
   return make("div", {}, edit.rest && jsonBlock(edit.rest), editBlock(edit.path, edit.lines));
 }
 
-/** Return a text; a patch with its colours. */
+/** Return a text; a patch with its colours, JSON laid out. */
 export function plainText(text) {
-  return isPatch(text) ? editBlock("", patchLines(text)) : textBlock(text);
+  if (isPatch(text)) return editBlock("", patchLines(text));
+  return isJson(text) ? writtenJson(text) : textBlock(text);
 }
 
 /** Return content of a person or a tool as elements: texts, images, and other blocks as JSON. */

@@ -4,10 +4,10 @@ import { server } from "./acts.js";
 import { differencesOf } from "./beside.js";
 import { curlOf, pythonOf, sendable } from "./copies.js";
 import { isAgent } from "./data.js";
-import { argumentsBlock, contentBlock, contentBlocks } from "./blocks.js";
+import { argumentsBlock, contentBlock, contentBlocks, plainText } from "./blocks.js";
 import { editBlock, patchLines } from "./edits.js";
 import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
-import { copied, jsonBlock } from "./json.js";
+import { copied, writtenEntries, jsonBlock, writtenJson } from "./json.js";
 import { partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
@@ -73,7 +73,7 @@ export class DetailView {
       request: () => this.requestView(seq),
       state: () => this.stateView(seq),
       why: () => this.whyView(seq),
-      json: () => [heading("message", session.bodies[seq]), jsonBlock(session.body(seq))],
+      json: () => [heading("message", session.bodies[seq]), writtenJson(session.bodies[seq])],
       beside: () => this.besideView(seq),
     };
     this.body.replaceChildren();
@@ -142,7 +142,7 @@ export class DetailView {
       if (name === "type" || value === null || LEFT_OUT.has(name)) continue;
       if (name === "usage") facts.push([name, usageText(value)]);
       else if (TEXTS.has(name) || (typeof value === "string" && value.length > 80)) shown.push(...this.content(name, value, seq));
-      else if (FOREIGN.has(name)) shown.push(heading(name, value), name === "arguments" ? argumentsBlock(value) : jsonBlock(value));
+      else if (FOREIGN.has(name)) shown.push(heading(name, value), name === "arguments" ? this.argumentsOf(seq) : this.written(seq, name));
       else facts.push([name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
     const [main, more] = [facts.filter(([name]) => !BOOKKEEPING.has(name)), facts.filter(([name]) => BOOKKEEPING.has(name))];
@@ -163,9 +163,18 @@ export class DetailView {
     let asked = session.causes[seq];
     if (session.kinds[asked] === "ToolStarted") asked = session.causes[asked];
     if (session.kinds[seq] === "ToolReturned" && session.kinds[asked] === "CallTool")
-      return [heading("the call", session.body(asked).arguments), this.lineOf(asked), argumentsBlock(session.body(asked).arguments)];
+      return [heading("the call", session.body(asked).arguments), this.lineOf(asked), this.argumentsOf(asked)];
     const task = session.kinds[seq] === "DelegationEnded" ? this.taskOf(seq) : 0;
     return task ? [make("h3", {}, "the task"), this.lineOf(task)] : [];
+  }
+
+  /** Return a field of a message as it stands in the log. */
+  written(seq, name) {
+    return writtenJson(writtenEntries(this.session.bodies[seq]).find(([one]) => one === `"${name}"`)[1]);
+  }
+
+  argumentsOf(seq) {
+    return argumentsBlock(this.session.body(seq).arguments, () => this.written(seq, "arguments"));
   }
 
   /** Return the delegation that an event ended; 0 if it is not known. */
@@ -180,7 +189,7 @@ export class DetailView {
 
   /** Return content of a model, a tool or a person: texts as texts, calls as calls. */
   content(name, value, seq) {
-    if (!Array.isArray(value)) return value === "" ? [] : [heading(name, value), textBlock(textOf(value))];
+    if (!Array.isArray(value)) return value === "" ? [] : [heading(name, value), plainText(textOf(value))];
     return [heading(name, value), ...firstParts(value.map((one) => () => contentBlock(one, `event ${seq}`)), this.room, "more parts")];
   }
 

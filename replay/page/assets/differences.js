@@ -1,7 +1,7 @@
 // The differences of two sessions, one in a row: the value of the left session in red beside that of the right in green.
 
 import { VirtualList, make } from "./elements.js";
-import { oneLine } from "./words.js";
+import { oneLine, summaryOf } from "./words.js";
 
 const DIFFERENCE_HEIGHT = 24;
 const KEPT_CHARS = 12; // of what two long values have in common before they differ
@@ -30,8 +30,9 @@ export class DifferencesView {
     const { app, beside } = this;
     const isChosen = app.seq === (beside.isLeft(app.session) ? left : right);
     row.className = `row difference${isChosen ? " chosen" : ""}`;
-    const [one, other] = left && right ? apart(wholeText(before), wholeText(after)) : [left ? kind : "", right ? kind : ""];
-    row.title = `${path}\n− ${left ? wholeText(before) : "no such event"}\n+ ${right ? wholeText(after) : "no such event"}`;
+    const texts = left && right ? [wholeText(before), wholeText(after)] : [left && summaryOf(beside.left, left), right && summaryOf(beside.right, right)];
+    const [one, other] = left && right ? apart(...texts) : texts.map((text) => oneLine(text || ""));
+    row.title = `${path}\n− ${left ? texts[0] : "no such event"}\n+ ${right ? texts[1] : "no such event"}`;
     row.replaceChildren(
       make("span", { class: "seq" }, left || "–"), make("span", { class: "seq" }, right || "–"),
       make("span", { class: "agent" }, agent || "client"), make("span", { class: "kind" }, kind),

@@ -1,5 +1,12 @@
 // Elements and their text. Texts of a session become text nodes and nothing else.
 
+const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g; // they show characters in another order than that of the text
+
+/** Return a text whose characters are shown in their order. */
+export function inOrder(text) {
+  return text.replace(DIRECTIONS, "\ufffd");
+}
+
 /** Make an element. children: elements, texts and numbers; null and false are left out. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -7,9 +14,10 @@ export function make(tag, properties = {}, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "class") element.className = value;
     else if (name.includes("-")) element.setAttribute(name, value);
-    else element[name] = value;
+    else element[name] = name === "title" ? inOrder(value) : value;
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  const shown = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+  element.append(...shown.map((child) => (typeof child === "string" ? inOrder(child) : child)));
   return element;
 }
 
@@ -52,7 +60,8 @@ export function roomLeft(least) {
 const FOLDED_CHARS = 3000;
 
 /** Return a text in a block, cut after some thousand characters until it is opened. dress: called with the block and its text. */
-export function textBlock(text, kind = "", dress = () => {}) {
+export function textBlock(given, kind = "", dress = () => {}) {
+  const text = inOrder(given);
   const block = make("pre", { class: kind });
   if (text.length <= FOLDED_CHARS * 1.2) {
     block.append(text);
@@ -69,10 +78,13 @@ export function textBlock(text, kind = "", dress = () => {}) {
   return block;
 }
 
-/** A list that holds elements only for the rows that can be seen. draw: fills the element of a row. */
+/**
+ * A list that holds elements only for the rows that can be seen. draw: fills the element of a row, and marks the chosen one.
+ * Screen readers are told of the chosen row while the list has the focus, unless hasLinks: its rows have links, which take the focus themselves.
+ */
 export class VirtualList {
-  constructor(container, rowHeight, draw) {
-    Object.assign(this, { container, rowHeight, draw, length: 0, rows: [] });
+  constructor(container, rowHeight, draw, { hasLinks = false } = {}) {
+    Object.assign(this, { container, rowHeight, draw, hasLinks, length: 0, rows: [] });
     this.space = make("div", { class: "rows" });
     container.append(this.space);
     container.addEventListener("scroll", () => container.scrollTop !== this.drawnTop && this.refresh(), { passive: true });
@@ -103,6 +115,19 @@ export class VirtualList {
       row.dataset.index = first + offset;
       this.draw(first + offset, row);
     });
+    if (!this.hasLinks) this.tell();
+  }
+
+  /** Tell screen readers of the rows, and which of them is chosen. */
+  tell() {
+    const { container, rows } = this;
+    container.role = this.length ? "listbox" : null;
+    container.removeAttribute("aria-activedescendant");
+    for (const row of rows) {
+      const isChosen = row.classList.contains("chosen");
+      Object.assign(row, { role: "option", id: `${container.id}-${row.dataset.index}`, ariaSelected: String(isChosen) });
+      if (isChosen) container.setAttribute("aria-activedescendant", row.id);
+    }
   }
 
   /** Scroll as little as needed to show a row. */

@@ -1,8 +1,8 @@
 // The parts around the views: top, findings, the comparison of two sessions, dialogs, splitters.
 
 import { wholeText } from "./differences.js";
-import { byId, make, openDialog } from "./elements.js";
-import { amount, commandOf, dollars, durationText, oneLine } from "./words.js";
+import { byId, inOrder, make, openDialog } from "./elements.js";
+import { amount, commandOf, counted, dollars, durationText, oneLine, statusOf } from "./words.js";
 
 const STRIP_MAX = 30;
 const NOTES_LISTED = 300;
@@ -19,14 +19,15 @@ const BESIDE_KEYS = [["y", "the same event in the other session"], ["u U", "next
 /** Fill the line at the top with the figures of a session. */
 export function fillTop(session) {
   const { summary } = session;
-  document.title = `${summary.title || summary.session} · callboard`;
-  byId("session").textContent = summary.title || summary.session;
-  byId("session").title = `${summary.session}\n${summary.title}`;
-  byId("outcome").textContent = summary.kind || (summary.status === "unfinished" ? "running" : "no outcome");
+  const title = inOrder(summary.title || summary.session);
+  document.title = `${title} · callboard`;
+  byId("session").textContent = title;
+  byId("session").title = `${summary.session}\n${title}`;
+  byId("outcome").textContent = statusOf(summary);
   byId("outcome").className = `badge ${session.agentAt.get("host")?.status ?? "running"}`;
   const tokens = session.agents.reduce((sum, agent) => sum + agent.tokens, 0);
   const cost = session.agents.reduce((sum, agent) => sum + agent.microUsd, 0);
-  const facts = [`${session.count.toLocaleString("en")} events`, `${session.agents.length} agents`, `${amount(tokens)} tokens`, dollars(cost),
+  const facts = [counted(session.count, "event"), counted(session.agents.length, "agent"), `${amount(tokens)} tokens`, dollars(cost),
     durationText(session.times[session.count] - session.times[0])];
   byId("figures").textContent = facts.filter(Boolean).join(" · ");
 }
@@ -38,7 +39,7 @@ export function fillFindings(session) {
   const chips = findings.slice(0, STRIP_MAX).map((one) =>
     make("a", { href: session.href(one.seq), class: `finding${one.isMaybe ? " maybe" : ""}`,
       title: `${one.says}\nnext: ${commandOf(session, one)}` },
-      make("b", {}, one.isMaybe ? "maybe " : "", one.kind.replaceAll("_", " ")), ` ${one.says}`));
+      make("b", {}, one.isMaybe ? "maybe " : "", one.kind.replaceAll("_", " "), ":"), ` ${one.says}`));
   const more = findings.length - chips.length;
   byId("findings").replaceChildren(...chips, more > 0 ? make("span", { class: "hint" }, `and ${more} more: callboard diagnose ${name}`) : "");
   byId("findings").hidden = !findings.length;

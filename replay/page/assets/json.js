@@ -1,5 +1,6 @@
 // JSON as text: long parts folded, names, texts and numbers coloured. The colours are ranges of text nodes, so that
-// a long value takes no more elements than a short one.
+// a long value takes no more elements than a short one. It is laid out as it is written: a parsed object would lose
+// names that occur twice, and the order of those that are numbers.
 
 import { readJson } from "./data.js";
 import { copyButton, make, textBlock } from "./elements.js";
@@ -12,6 +13,9 @@ const ENTRIES_MAX = 200; // of a value that are looked at; the rest is one text
 const RANGES_MAX = 4000;
 const JSON_TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:true|false|null)\b/g;
 const JSON_BRACKETS = /"(?:[^"\\]|\\.)*"|[{}[\]]/g;
+const JSON_SIGNS = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
+const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const PARSED_CHARS = 4_000_000; // of a text that may be JSON
 
 /** Return a value as a text to copy: a text as it is, another value as JSON. */
 export function copied(value) {
@@ -58,38 +62,97 @@ export function offerValue({ target, clientY }) {
 
 /** Return a value as a block; a text as it is. */
 export function jsonBlock(value) {
-  if (typeof value === "string") return textBlock(value);
-  const text = JSON.stringify(value, null, 2) ?? "";
-  return isLong(text, WHOLE_LINES) && value && typeof value === "object" ? foldedJson(value) : jsonText(text);
+  return typeof value === "string" ? textBlock(value) : writtenJson(JSON.stringify(value) ?? "");
+}
+
+/** Return a JSON text as a block. */
+export function writtenJson(text) {
+  return isLong(text, WHOLE_LINES) ? foldedJson(text) : jsonText(laidOut(text));
+}
+
+/** Return whether a text is a JSON object or array. */
+export function isJson(text) {
+  if (text.length > PARSED_CHARS || !/^\s*[{[]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function jsonText(text) {
   return textBlock(text, "json", coloured);
 }
 
+/** Return whether a JSON text has more lines than this when it is laid out. */
 function isLong(text, lines) {
-  return text.split("\n", lines + 1).length > lines;
+  let count = 1;
+  for (const [sign] of text.matchAll(JSON_SIGNS)) {
+    if (sign === "," || sign === "{" || sign === "[") count += 1;
+    if (count > lines) return true;
+  }
+  return false;
 }
 
-/** Return a long value with its long parts folded. Each is made when it is opened. */
-function foldedJson(value) {
+/** Lay a JSON text out: one entry in a line. Values stay as they are written. */
+export function laidOut(text) {
+  let shown = "";
+  let depth = 0;
+  let before = "";
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [part] of text.matchAll(JSON_PARTS)) {
+    const isEnd = part === "}" || part === "]";
+    if (isEnd) depth -= 1;
+    const isFirst = before === "{" || before === "[";
+    if (isEnd ? !isFirst : isFirst || before === ",") shown += line();
+    shown += part === ":" ? ": " : part;
+    if (part === "{" || part === "[") depth += 1;
+    before = part;
+  }
+  return shown;
+}
+
+/** Return the entries of a JSON object or array as they are written: names, which are "" in an array, and values. */
+export function writtenEntries(text) {
+  const entries = [];
+  let [depth, start, name] = [0, 0, ""];
+  const add = (end) => {
+    const value = text.slice(start, end).trim();
+    if (value) entries.push([name, value]);
+    [start, name] = [end + 1, ""];
+  };
+  for (const { 0: sign, index } of text.matchAll(JSON_SIGNS)) {
+    if (sign === "{" || sign === "[") {
+      depth += 1;
+      if (depth === 1) start = index + 1;
+    } else if (sign === "}" || sign === "]") {
+      depth -= 1;
+      if (!depth) add(index);
+    } else if (depth === 1 && sign === ":") [name, start] = [text.slice(start, index).trim(), index + 1];
+    else if (depth === 1 && sign === ",") add(index);
+  }
+  return entries;
+}
+
+/** Return a long JSON text with its long parts folded. Each is made when it is opened. */
+function foldedJson(written) {
   const root = make("div", { class: "json parts" });
-  const isList = Array.isArray(value);
+  const isList = written.trimStart()[0] === "[";
   let plain = isList ? "[" : "{";
   const flush = () => {
     if (plain) root.append(jsonText(plain));
     plain = "";
   };
   let folds = 0;
-  const entries = Object.entries(value);
-  for (const [name, part] of entries.slice(0, ENTRIES_MAX)) {
-    const text = JSON.stringify(part, null, 2);
-    const label = isList ? "" : `${JSON.stringify(name)}: `;
-    if (folds < PARTS_MAX && isLong(text, PART_LINES)) {
+  const entries = writtenEntries(written);
+  for (const [place, [name, part]] of entries.slice(0, ENTRIES_MAX).entries()) {
+    const label = isList ? "" : `${name}: `;
+    if (folds < PARTS_MAX && isLong(part, PART_LINES)) {
       flush();
       folds += 1;
-      root.append(jsonFold(isList ? `${name}: ` : label, part));
-    } else plain += `${plain ? "\n" : ""}${indented(`${label}${text}`)},`;
+      root.append(jsonFold(isList ? `${place}: ` : label, part));
+    } else plain += `${plain ? "\n" : ""}${indented(`${label}${laidOut(part)}`)},`;
   }
   if (entries.length > ENTRIES_MAX) plain += `\n  ... ${(entries.length - ENTRIES_MAX).toLocaleString("en")} more entries; copy has all`;
   plain += `${plain ? "\n" : ""}${isList ? "]" : "}"}`;
@@ -102,10 +165,10 @@ function indented(text) {
 }
 
 function jsonFold(label, part) {
-  const count = Object.keys(part).length.toLocaleString("en");
-  const fold = make("details", { class: "part" }, make("summary", {}, `${label}${Array.isArray(part) ? `[ ${count} ]` : `{ ${count} }`}`));
+  const count = writtenEntries(part).length.toLocaleString("en");
+  const fold = make("details", { class: "part" }, make("summary", {}, `${label}${part[0] === "[" ? `[ ${count} ]` : `{ ${count} }`}`));
   fold.addEventListener("toggle", () => {
-    if (fold.open && fold.childElementCount === 1) fold.append(jsonBlock(part));
+    if (fold.open && fold.childElementCount === 1) fold.append(writtenJson(part));
   });
   return fold;
 }

@@ -10,7 +10,7 @@ const RESTS = 10; // and this many times as long as the last one took
 const FIRST_ROWS = 100; // that are asked for before all others
 const FINDINGS_MS = 120; // after the last scroll
 const FINDINGS_AT_ONCE = 8; // so that other questions to the server need not wait for long
-const CHOICES = [["", "All", "Every session (s)"], ["unfinished", "Running", "An ask has no outcome"], ["failed", "Failed", "The last ask failed"], ["open", "Open", "No ask is under way"], ["closed", "Closed", "Nothing is left to do"]];
+const CHOICES = [["", "All", "Every session (s)"], ["unfinished", "Unfinished", "An ask has no outcome"], ["failed", "Failed", "The last ask failed"], ["open", "Open", "No ask is under way"], ["closed", "Closed", "Nothing is left to do"]];
 const ORDERS = [["started", "newest first"], ["last", "last event"], ["micro_usd", "cost"], ["tokens", "tokens"], ["took", "duration"], ["failures", "failed agents"]];
 const HEADINGS = [["state", "Status"], ["title", "Prompt"], ["findings", "Findings"], ["events", "Events"], ["took", "Duration"], ["used", "Tokens"], ["cost", "Cost"], ["when", "Started"]];
 const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘" };
@@ -18,7 +18,7 @@ const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘" };
 class Sessions {
   constructor() {
     Object.assign(this, { log: 0, rows: [], shown: [], current: 0, status: "", tag: "", order: "started", findings: new Map(), text: "" });
-    this.list = new VirtualList(byId("list"), SESSION_HEIGHT, (index, row) => this.draw(index, row));
+    this.list = new VirtualList(byId("list"), SESSION_HEIGHT, (index, row) => this.draw(index, row), { hasLinks: true });
     byId("headings").append(make("div", { class: "row session heading" }, HEADINGS.map(([name, label]) => make("span", { class: name }, label))));
     this.fillChoices();
     this.listen();
@@ -202,7 +202,7 @@ function markOf({ status, outcome }) {
 
 function stateOf({ status, kind }) {
   if (status === "waiting") return "waits for its code";
-  return status === "unfinished" ? "running" : kind || status;
+  return status === "unfinished" ? status : kind || status;
 }
 
 function hrefOf(log, { session }) {

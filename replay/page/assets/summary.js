@@ -2,7 +2,7 @@
 
 import { copyButton, make } from "./elements.js";
 import { markdown } from "./markdown.js";
-import { commandOf, dollars, durationText, textOf } from "./words.js";
+import { commandOf, dollars, durationText, statusOf, textOf } from "./words.js";
 
 const ASKS_SHOWN = 5;
 const ENTRIES_SHOWN = 15;
@@ -21,6 +21,7 @@ export class SummaryView {
     const asks = asksOf(session);
     this.container.replaceChildren(make("div", { class: "sheet" },
       asks.length > ASKS_SHOWN && make("p", { class: "hint" }, `the last ${ASKS_SHOWN} of ${asks.length} questions`),
+      !asks.length && make("p", { class: "hint" }, "Nothing was asked in this session."),
       ...asks.slice(-ASKS_SHOWN).map((ask) => askBlock(session, ask, ask === asks.at(-1) ? NEWEST_ELEMENTS : EARLIER_ELEMENTS)),
       make("div", { class: "cards" }, this.figures(asks).map(([name, value]) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, name)))),
       session.summary.cut > 0 && make("p", { class: "hint" }, `This session is large: ${session.summary.cut.toLocaleString("en")} long texts are cut in this page, and say so. All of them: callboard events ${session.summary.session} --full`),
@@ -69,14 +70,13 @@ function figuresOf(session, asks) {
     if (kind === "Begin") begun.set(session.recipient(seq), session.body(seq).model?.name);
     if (kind === "ModelReplied") {
       const name = modelOf(session, seq, begun);
-      if (name) models.set(name, (models.get(name) ?? 0) + 1);
+      if (name) models.set(name, (models.get(name) ?? 0) + (session.body(seq).failure ? 0 : 1));
     }
   }
-  const host = session.agentAt.get("host");
-  const named = [...models].map(([name, count]) => `${name} (${count.toLocaleString("en")} replies)`);
+  const named = [...models].map(([name, count]) => `${name} (${count ? count.toLocaleString("en") : "no"} ${count > 1 ? "replies" : "reply"})`);
   const number = (name, count) => [count === 1 ? name : `${name}s`, count.toLocaleString("en")];
   return [
-    ["status", session.summary.kind || (session.summary.status === "unfinished" ? "running" : "no outcome")],
+    ["status", statusOf(session.summary)],
     ["duration", session.count ? durationText(session.times[session.count] - session.times[1]) : ""],
     number("question", asks.length),
     number("agent", session.agents.length),
@@ -85,7 +85,6 @@ function figuresOf(session, asks) {
     ["tokens", sum("tokens").toLocaleString("en")],
     ["cost", dollars(sum("microUsd"))],
     [named.length === 1 ? "model" : "models", named.slice(0, 4).join(", ") + (named.length > 4 ? `, ${named.length - 4} more` : "")],
-    ["ended because", host && host.status !== "ok" ? host.detail : ""],
   ].filter(([, value]) => value !== "" && value !== undefined);
 }
 
@@ -105,9 +104,10 @@ function askBlock(session, { asked, ended }, limit) {
   if (!ended) return make("article", { class: "ask" }, ...parts, make("p", { class: "hint" }, "It has no answer yet."));
   const { kind, text, value, detail } = session.body(ended);
   const said = textOf(text);
+  const answer = said || (value === null || value === undefined ? "" : JSON.stringify(value));
   return make("article", { class: "ask" }, ...parts,
-    make("h2", {}, "Answer ", make("span", { class: `badge ${kind === "answered" || kind === "reported" ? "ok" : "failed"}` }, kind), " ", link(ended), " ",
-      copyButton(said || JSON.stringify(value ?? ""), "Copy the answer")),
+    make("h2", {}, answer ? "Answer " : "No answer ", make("span", { class: `badge ${kind === "answered" || kind === "reported" ? "ok" : "failed"}` }, kind), " ", link(ended), " ",
+      answer && copyButton(answer, "Copy the answer")),
     value !== null && value !== undefined && make("pre", {}, JSON.stringify(value, null, 2)),
     said && markdown(said, limit),
     detail ? make("p", { class: "bad hint" }, detail) : "");
@@ -131,8 +131,9 @@ function findingBlocks(session) {
   }
   return [make("h2", {}, "Findings"), ...session.findings.slice(0, ENTRIES_SHOWN).map((one) => {
     const command = commandOf(session, one);
+    const kind = `${one.isMaybe ? "maybe " : ""}${one.kind.replaceAll("_", " ")}`;
     return make("article", { class: `found${one.isMaybe ? " maybe" : ""}` },
-      make("p", {}, make("b", {}, `${one.isMaybe ? "Maybe " : ""}${one.kind.replaceAll("_", " ")}. `), one.says),
+      make("p", {}, make("b", {}, `${kind[0].toUpperCase()}${kind.slice(1)}: `), one.says),
       make("p", { class: "hint" }, "Evidence: ", make("a", { href: session.href(one.seq) }, `${one.seq} ${session.kinds[one.seq]}`), `${one.agent ? ` of ${one.agent}` : ""}. Next: `,
         make("code", {}, command), " ", copyButton(command, "Copy the command")));
   }), session.findings.length > ENTRIES_SHOWN && make("p", { class: "hint" }, `and ${session.findings.length - ENTRIES_SHOWN} more: callboard diagnose ${session.summary.session}`)];

@@ -14,6 +14,18 @@ export class TreeView {
       const row = event.target.closest(".row");
       if (row) app.chooseAgent(session.agents[Number(row.dataset.index)].address);
     });
+    container.addEventListener("keydown", (event) => this.pressed(event));
+  }
+
+  /** Choose another agent by a key while the agents have the focus. */
+  pressed(event) {
+    const { agents } = this.session;
+    const place = agents.findIndex((agent) => agent.address === this.app.agent);
+    const next = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: agents.length - 1 }[event.key];
+    if (next === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (agents[next]) this.app.chooseAgent(agents[next].address);
   }
 
   /** Show the agents that there are now. */

@@ -30,7 +30,7 @@ function rowOf(one, origin) {
   const query = queryOf({ session: one.session, beside: one.isOrigin ? "" : origin });
   const cells = [
     make("a", { href: `session?${query}` }, one.session), one.isOrigin ? "origin" : `#${one.at}`,
-    one.status === "unfinished" ? "running" : one.outcome, one.turns, one.called, one.reused, amount(one.tokens), amount(one.billed_tokens),
+    one.status === "unfinished" ? one.status : one.outcome, one.turns, one.called, one.reused, amount(one.tokens), amount(one.billed_tokens),
     dollars(one.billed_micro_usd) || "-", oneLine(one.text)];
   return make("tr", { class: one.isOrigin ? "origin" : "" }, cells.map((cell) => make("td", {}, typeof cell === "number" ? cell.toLocaleString("en") : cell)));
 }

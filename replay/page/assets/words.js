@@ -73,11 +73,23 @@ export function bytesText(data) {
   return bytes < 10_000 ? `${bytes.toLocaleString("en")} bytes` : `${Math.round(bytes / 1000).toLocaleString("en")} KB`;
 }
 
+/** Return a length of time; `?` for a negative one, which a clock that was set back gives. */
 export function durationText(ms) {
+  if (ms < 0) return "?";
   if (ms < 1000) return `${ms} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  return minutes < 60 ? `${minutes} min ${Math.round((ms % 60_000) / 1000)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(ms < 9_995 ? 2 : 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
+}
+
+/** Return how a session ended. An ask without an outcome may run, or its process may have ended: the log cannot say which. */
+export function statusOf(summary) {
+  return summary.kind || (summary.status === "unfinished" ? "unfinished" : "no outcome");
+}
+
+/** Return a number with a noun, in the plural unless it is one. */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 export function amount(number) {

@@ -318,6 +318,25 @@ def denied_and_left() -> Recording:
     return simulate({"host": [use("pay", cents=4545), note, Reply("Not paid: denied.")]}, approve=approve)
 
 
+def denied_and_done_otherwise() -> Recording:
+    """Be denied a payment, and do with a note instead."""
+
+    def approve(agent: str, asked: RequestApproval) -> ApprovalGiven:
+        return ApprovalGiven(asked.turn, asked.call, "denied", note="Write to her instead.")
+
+    note = use("send", to="ann", text="Please come by.")
+    return simulate({"host": [use("pay", cents=4545), note, Reply("I wrote to Ann.")]}, approve=approve)
+
+
+def rounded(said: str) -> Recording:
+    """Answer with a number in another unit, in another spelling or rounded."""
+
+    def counts(agent: str, tool: str, arguments: Arguments) -> object:
+        return {"bytes": 137_714.24, "cents": 390_534, "grams": 120_450, "share": 12.3456}
+
+    return simulate({"host": [use("count"), Reply(said)]}, counts)
+
+
 def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
     """Yield the name of each healthy session, and a function that makes it."""
     many: list[tuple[Callable[[Any], Recording], Sequence[object]]] = [
@@ -330,6 +349,7 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         (measures, tuple(range(8))),
         (approved, ("as asked", "same", "denied")),
         (sought, (4, 7)),
+        (rounded, ("137,714 bytes", "3,905.34 euros", "12045 dag, 120.45 kg", "12.346", "524,938 in all")),
         (told, ("I could not count them.", "The counter is unavailable.", "Which folder is it?")),
         (
             told,
@@ -355,5 +375,6 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
         summed_up, in_other_words, one_after_the_other, read_again, told_in_time, given_again, nested,
         tests_mended, same_mail_to_two, looked_before_again, file_handed_on, file_read_first,
         asked_and_answered, asked_on, offered_more, numbered_on, denied_and_left,
+        denied_and_done_otherwise,
     ):  # fmt: skip
         yield single.__name__, single

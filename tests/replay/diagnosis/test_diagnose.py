@@ -79,7 +79,7 @@ def test_a_failure_below_an_answer_is_found() -> None:
 
     clerk = Agent("clerk", description="Finds.")
     (finding,) = record(policy, Agent("host", agents=[clerk]), "Go.").diagnose()
-    assert (finding.kind, finding.agent) == ("failed_below_ok", "host.1")
+    assert (finding.kind, finding.agent) == ("failed_delegation", "host.1")
     assert "model_error" in finding.says
 
 
@@ -123,7 +123,7 @@ def test_a_failure_that_the_ask_shares_is_not_below_an_answer() -> None:
         return fail("invalid_request_error", is_retryable=False)
 
     clerk = Agent("clerk", description="Finds.")
-    assert "failed_below_ok" not in kinds(record(policy, Agent("host", agents=[clerk]), "Go."))
+    assert "failed_delegation" not in kinds(record(policy, Agent("host", agents=[clerk]), "Go."))
 
 
 def test_a_report_is_unused_only_if_no_reply_repeats_a_value_of_it() -> None:

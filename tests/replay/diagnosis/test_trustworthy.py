@@ -83,5 +83,15 @@ def test_the_command_of_a_stale_read_shows_the_read_and_the_write() -> None:
     assert (shown[0], "save" in shown, recording.event(last).kind) == ("look", True, "ToolReturned")
 
 
+def test_every_sentence_names_the_agent_that_it_is_about() -> None:
+    found = [one.make().diagnose() for one in (*PLANTED, *STORIES)]
+    nameless = [
+        one.says
+        for (one,) in found
+        if one.agent not in one.says and one.kind != "failed_ask"  # its agent is the host
+    ]
+    assert nameless == []
+
+
 def test_the_planted_causes_are_of_twelve_kinds_and_more() -> None:
     assert len({planted.kind for planted in PLANTED}) >= 12

@@ -257,6 +257,53 @@ def two_taxis() -> Recording:
     return told(Agent("host", tools=[taxi]), "A taxi!", {"host": [order, order, say("It comes.")]})
 
 
+@tool(effect="read")
+def price_of(order: str) -> dict[str, object]:
+    """Return the price of an order."""
+    return {"order": order, "cents": {"A-1": 41_900, "A-2": 390_534}[order]}
+
+
+def swapped_in_the_answer() -> Recording:
+    """'It told me 49,100, and the invoice says 41,900.'"""
+    task = call("task", agent="clerk", prompt="The price of A-1", output_schema={"type": "object"})
+    script: Script = {
+        "host": [task, say("Order A-1 costs 49,100 cents.")],
+        "host.1": [call("price_of", order="A-1"), call("report_back", cents=41_900)],
+    }
+    clerk = Agent("clerk", tools=[price_of])
+    return told(Agent("host", agents=[clerk]), "What does A-1 cost?", script)
+
+
+def lost_in_the_report() -> Recording:
+    """'The sum is off by a factor of ten.'"""
+    task = call("task", agent="clerk", prompt="The price of A-2", output_schema={"type": "object"})
+    script: Script = {
+        "host": [task, say("Order A-2 costs 39,053.")],
+        "host.1": [call("price_of", order="A-2"), call("report_back", cents=39_053)],
+    }
+    return told(Agent("host", agents=[Agent("clerk", tools=[price_of])]), "The price of A-2?", script)
+
+
+def paid_with_a_slip() -> Recording:
+    """'The supplier was paid too much.'"""
+    pay = call("pay_invoice", invoice_no="INV-7", amount=419_900)
+    script: Script = {"host": [call("price_of", order="A-1"), pay, say("Paid.")]}
+    return told(Agent("host", tools=[price_of, pay_invoice]), "Pay what A-1 costs.", script)
+
+
+def deleted_after_all() -> Recording:
+    """'It says that the customer is deleted. I had said no.'"""
+    script: Script = {"host": [call("delete_customer", id="C-17"), say("Done: C-17 has been deleted.")]}
+    return told(Agent("host", tools=[delete_customer]), "Delete C-17.", script, is_approved=False)
+
+
+def paid_perhaps() -> Recording:
+    """'Was the taxi ordered or not?'"""
+    taxi = tool(effect="write", timeout_s=0.05)(slow())
+    script: Script = {"host": [call("order_taxi", to="the airport"), say("A taxi is on its way.")]}
+    return told(Agent("host", tools=[taxi]), "A taxi!", script)
+
+
 def other_language() -> Recording:
     """'Woher hat er die Zahl?'"""
 
@@ -283,5 +330,10 @@ STORIES = (
     Story("which prices", which_prices, "asked_back", "host.1", "Soll ich"),
     Story("charged twice", charged_twice, "sent_again", "host", "called it again"),
     Story("two taxis", two_taxis, "sent_again", "host", "order_taxi"),
+    Story("swapped in the answer", swapped_in_the_answer, "wrong_number", "host", "41900 does"),
+    Story("lost in the report", lost_in_the_report, "wrong_number", "host.1", "390534 does"),
+    Story("paid with a slip", paid_with_a_slip, "wrong_number", "host", "called pay_invoice with 419900"),
+    Story("deleted after all", deleted_after_all, "untold_error", "host", "delete_customer had been denied"),
+    Story("paid perhaps", paid_perhaps, "in_doubt", "host", "order_taxi, called by host, did not answer"),
     Story("another language", other_language, "untold_error", "host", "zaehle"),
 )

@@ -72,3 +72,25 @@ def test_axe_sees_a_button_without_a_name(tab: Browser, tmp_path: Path) -> None:
     tab.open(write_page(poisoned_sum(), tmp_path))
     tab.run(f"{AXE}; document.getElementById('top').append(document.createElement('button')); 0")
     assert any(one.startswith("button-name") for one in violations(tab))
+
+
+def test_agents_and_rows_can_be_chosen_by_keys_and_are_told(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path), "#2")
+    chosen = (
+        "(({ id }) => { const at = document.getElementById(id).getAttribute('aria-activedescendant');"
+        " const row = document.getElementById(at); return [row.role, row.ariaSelected, row.textContent] })"
+    )
+    tab.run("document.getElementById('tree').focus()")
+    for key, agent in (("ArrowDown", "host.1"), ("End", "host.12"), ("ArrowUp", "host.11"), ("Home", "host")):
+        tab.press(key)
+        role, is_chosen, text = tab.run(f"{chosen}({{ id: 'tree' }})")
+        assert (tab.run("callboard.agent"), role, is_chosen) == (agent, "option", "true")
+        assert f"{agent} " in text
+    tab.run("document.getElementById('list').focus()")
+    tab.press("ArrowDown")
+    first = tab.run(f"{chosen}({{ id: 'list' }})")
+    tab.press("ArrowDown")
+    second = tab.run(f"{chosen}({{ id: 'list' }})")
+    assert first != second
+    assert {first[1], second[1]} == {"true"}
+    assert tab.run("document.querySelectorAll('#list [aria-selected=true]').length") == 1

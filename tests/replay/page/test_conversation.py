@@ -166,12 +166,63 @@ def test_a_message_of_a_hundred_calls_has_few_elements_and_every_call(tab: Brows
     tab.run("delete callboard.states.historyAt; callboard.setMode('story')")
 
 
-def test_long_json_is_folded_and_coloured_without_elements(tab: Browser) -> None:
-    value = {"plain": 1, "list": [{"n": n} for n in range(50)], "<b>": "</script>", "t": [None, True, -1.5e3]}
+def show_value(tab: Browser, value: str) -> None:
+    """Let a report have this JSON text as its value, and show its message."""
     seq = tab.run("callboard.session.kinds.indexOf('ReportBack')")
-    tab.run(f"callboard.session.body({seq}).value = {json.dumps(value)}; callboard.setMode('story')")
+    tab.run(
+        "(({ session }) => {"
+        f"  const {{ value: _, ...others }} = session.body({seq});"
+        f"  const start = JSON.stringify(others).slice(0, -1);"
+        f"  session.bodies[{seq}] = start + ',\"value\":' + {json.dumps(value)} + '}}';"
+        f"  session.parsed.delete({seq});"
+        "})(callboard); callboard.setMode('story')"
+    )
     tab.run(f"callboard.select({seq}); callboard.detail.show('message')")
     tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@pytest.mark.parametrize("filler", ["", ', "more": [' + ", ".join(map(str, range(90))) + "]"])
+def test_json_stands_in_the_order_and_the_spelling_of_the_log(tab: Browser, filler: str) -> None:
+    """A parsed object loses a name that occurs twice, and sorts those that are numbers."""
+    written = '{"10": "a", "9": 1.50, "a": {}, "b": [], "a": "x, y: {", "__proto__": -0.0' + filler + "}"
+    lines = ['"10": "a"', '"9": 1.50', '"a": {}', '"b": []', '"a": "x, y: {"', '"__proto__": -0.0']
+    show_value(tab, written)
+    for view in ("message", "json"):
+        tab.run(f"callboard.detail.show('{view}')")
+        tab.run("document.querySelectorAll('#detail .part').forEach((fold) => { fold.open = true; })")
+        tab.run(
+            "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+        )  # until they are drawn
+        text = tab.run("document.querySelector('#detail').textContent")
+        places = [text.index(line) for line in lines]
+        assert places == sorted(places)
+
+
+def test_a_text_that_is_json_is_laid_out_and_any_other_text_is_not(tab: Browser) -> None:
+    seq = tab.run("callboard.session.kinds.indexOf('ToolReturned')")
+    for output, shown_as in (
+        ('{"b":1,"a":[2]}', '{\n  "b": 1,\n  "a": [\n    2\n  ]\n}'),
+        ('{"b":1,', '{"b":1,'),
+        ("[see below]", "[see below]"),
+    ):
+        tab.run(
+            f"callboard.session.bodies[{seq}] = JSON.stringify({{ ...callboard.session.body({seq}),"
+            f" output: {json.dumps(output)} }}); callboard.session.parsed.delete({seq})"
+        )
+        tab.run(f"callboard.select({seq}); callboard.detail.show('message')")
+        assert tab.run("document.querySelector('#detail pre').textContent") == shown_as
+
+
+def test_text_that_changes_its_direction_is_shown_in_its_order(tab: Browser) -> None:
+    """A reader sees 'pay 1' for 'pay \u202e1' otherwise, or an answer that the model did not give."""
+    show_value(tab, '{"to": "\u202egro.live\u202c \u2066x\u2069"}')
+    text = tab.run("document.querySelector('#detail').textContent")
+    assert '"\ufffdgro.live\ufffd \ufffdx\ufffd"' in text
+
+
+def test_long_json_is_folded_and_coloured_without_elements(tab: Browser) -> None:
+    value = {"plain": 1, "list": [{"n": n} for n in range(50)], "<b>": "</script>", "t": [None, True, -1.5e3]}
+    show_value(tab, json.dumps(value))
     parts = "document.querySelector('#detail .parts')"
     assert tab.run(f"{parts}.querySelectorAll('*').length") < 10
     assert '"<b>": "</script>"' in tab.run(f"{parts}.textContent")
@@ -182,7 +233,7 @@ def test_long_json_is_folded_and_coloured_without_elements(tab: Browser) -> None
     names, texts, numbers = map(set, coloured)
     assert names >= {'"plain"', '"<b>"', '"t"'}
     assert '"</script>"' in texts
-    assert numbers >= {"1", "null", "true", "-1500"}
+    assert numbers >= {"1", "null", "true", "-1500.0"}
     tab.run(f"{parts}.querySelector('details').open = true; new Promise((done) => setTimeout(done, 50))")
     assert tab.run(f"{parts}.querySelectorAll('details').length") >= 1
     assert '"n": 49' in tab.run(f"{parts}.textContent")

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.replay.recording import Recording
+from callboard.replay.testing.agents.scenario_arguments import recording_of
+from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
+from tests.replay.diagnosis.planted import capped, failed
+from tests.replay.diagnosis.user_stories import silent_host
 from tests.replay.page.kit import write_page
 from tests.replay.stories import endless_loop, poisoned_sum
 
@@ -56,6 +61,8 @@ def test_one_thing_is_named_in_the_singular(tab: Browser, tmp_path: Path) -> Non
     figures = text_of(tab).splitlines()
     assert figures[figures.index("question") - 1] == "1"
     assert "questions" not in figures
+    tab.open(write_page(silent_host(), tmp_path, "alone.html"))
+    assert " · 1 agent · " in tab.run("document.getElementById('figures').textContent")
 
 
 def test_few_findings_are_not_cut_while_there_is_room(tab: Browser, tmp_path: Path) -> None:
@@ -96,6 +103,62 @@ def test_an_event_leads_out_of_the_summary_and_a_key_back(tab: Browser, tmp_path
     assert "All refunds" in text_of(tab)
     tab.press("j")
     assert text_of(tab) == ""
+
+
+@pytest.mark.parametrize("width", [800, 1000, 1400])
+def test_the_top_of_the_page_is_one_line(tab: Browser, tmp_path: Path, width: int) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path), width=width, height=600)
+    assert tab.run("document.getElementById('top').clientHeight") < 50
+
+
+def test_a_failed_ask_has_no_answer_to_copy_and_its_model_no_reply(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(failed(), tmp_path))
+    shown = text_of(tab)
+    assert "No answer model_error event" in shown
+    assert "(no reply)" in shown
+    assert shown.count("no such model") == 3  # below the question, of the agent, in the finding
+    assert tab.run("document.querySelector('#summary .ask .copy')") is None
+
+
+def test_a_session_without_a_question_and_one_without_an_end_say_so(tab: Browser, tmp_path: Path) -> None:
+    events = list(capped().events)
+    tab.open(write_page(recording_of(events[:1], "one"), tmp_path, "empty.html"))
+    assert "Nothing was asked in this session." in text_of(tab)
+    tab.open(write_page(recording_of(events[:20], "one"), tmp_path, "open.html"))
+    assert "It has no answer yet." in text_of(tab)
+    assert tab.run("document.getElementById('outcome').textContent") == "unfinished"
+
+
+def test_rows_can_be_read_at_twice_the_size(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(poisoned_sum(), tmp_path), "#20", width=700, height=450)
+    words, *bars = tab.run(
+        "[...document.querySelectorAll('#list .says')].slice(0, 1).map((one) => one.clientWidth)"
+        ".concat([...document.querySelectorAll('.bar')].map((one) => one.scrollWidth - one.clientWidth))"
+    )
+    assert words > 150
+    assert set(bars) == {0}
+
+
+def test_an_agent_that_ended_at_a_limit_says_at_which(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(capped(), tmp_path))
+    shown = text_of(tab)
+    assert "host.1 worker: iteration_cap, used all its turns" in shown
+    assert "Failed delegation: the ask ended well" in shown
+
+
+def test_a_duration_has_at_most_59_seconds_beside_its_minutes(tab: Browser, tmp_path: Path) -> None:
+    def figures(milliseconds: int) -> str:
+        events = [replace(one, at=START_MS + milliseconds * (one.seq > 1)) for one in capped().events]
+        tab.open(write_page(recording_of(events, "one"), tmp_path, f"{milliseconds}.html"))
+        return str(tab.run("document.getElementById('figures').textContent"))
+
+    for milliseconds, text in (
+        (4, "4 ms"),
+        (9_999, "10.0 s"),
+        (119_700, "2 min 0 s"),
+        (3_599_900, "1 h 0 min"),
+    ):
+        assert figures(milliseconds).endswith(f" · {text}")
 
 
 def test_the_list_keeps_two_thirds_of_a_small_window(tab: Browser, tmp_path: Path) -> None:

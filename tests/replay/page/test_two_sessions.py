@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.replay.descriptions import words_of
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.page.building import shared_events
 from callboard.replay.reading import Source
@@ -128,6 +129,10 @@ def test_every_difference_is_on_the_first_screen_red_beside_green(tab: Browser, 
         if one.seqs[0] and one.seqs[1]:
             assert before[0] != after[0]
             assert before[1] != after[1]
+        else:
+            alone, side = (before, mine) if one.seqs[0] else (after, theirs)
+            said = words_of(side.event(max(one.seqs)).body)
+            assert alone[0][:100] == " ".join(said.split())[:100]
         assert max(before[2], after[2]) < 900
     tab.run("document.querySelectorAll('#differences .row')[0].click()")
     assert tab.run("callboard.seq") == found.differences[0].seqs[1]
