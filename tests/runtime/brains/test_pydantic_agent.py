@@ -12,6 +12,8 @@ import pytest
 from pydantic_ai import Agent as FrameworkAgent
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import NativeTool
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest as Request
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -246,14 +248,14 @@ def test_a_stream_is_refused() -> None:
     assert "a brain does not stream" in outcome.detail
 
 
-def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() -> None:
-    inner = FrameworkAgent(TestModel(custom_output_text="local"), name="inner")
+def test_a_local_model_that_is_asked_without_an_agent_is_opaque() -> None:
+    model = TestModel(custom_output_text="local")
     agent: FrameworkAgent[Any, str] = FrameworkAgent(name="opaque")
 
     @agent.tool_plain
     async def ask() -> str:
         """Ask a model that the runtime does not see."""
-        return str((await inner.run("x")).output)
+        return str((await model_request(model, [Request.user_text_prompt("x")])).parts[0])
 
     outcome = run(
         pydantic_ai_agent(agent, in_program=["ask"]),

@@ -19,32 +19,40 @@ from regreader.tools import Found, ToolFailure
 
 _WORDS = "Ask the specialists about the question, one after the other until it is answered. Then report."
 Run = RunContext[Parts]
+Reporter = PydanticAgent[Parts, Any]
 
 
 def host_of(parts: Parts) -> Agent:
     """Return the orchestrator as a brain."""
     enabled = parts.rules.enabled
-    asks = [_asks(one, parts) for one in enabled]
+    tools = {name: _served(parts, name) for name in parts.tools}
+    agents = {one.name: _agent(one, tools) for one in enabled}
+    asks = [_asks(one, agents[one.name]) for one in enabled]
     lead = PydanticAgent(
         name="orchestrator", instructions=_WORDS, deps_type=Parts, tools=asks, output_type=_merged
     )
     limits = Limits(max_iterations=sum(one.max_iterations + 1 for one in enabled) + 1)
-    return pydantic_ai_agent(lead, in_program=[one.name for one in asks], deps=parts, limits=limits)
+    return pydantic_ai_agent(
+        lead, effects=dict.fromkeys(tools, "read"), in_program=[one.name for one in asks],
+        nested=[*agents.values()], deps=parts, limits=limits,
+    )  # fmt: skip
 
 
-def _asks(one: Specialist, parts: Parts) -> Tool[Parts]:
-    """Return the tool by which the orchestrator asks a specialist."""
-    agent = PydanticAgent(
+def _agent(one: Specialist, tools: Found) -> Reporter:
+    return PydanticAgent(
         name=one.name, instructions=one.instructions, deps_type=Parts,
-        tools=[_served(parts, tool.name) for tool in one.tools],
+        tools=[tools[tool.name] for tool in one.tools],
         output_type=StructuredDict(report_of(one), name="report"),
     )  # fmt: skip
 
+
+def _asks(one: Specialist, agent: Reporter) -> Tool[Parts]:
+    """Return the tool by which the orchestrator asks a specialist."""
+
     async def ask(ctx: Run, query: str) -> Any:
-        model: Any = ctx.model
         asked = replace(Question.from_prompt(str(ctx.prompt)), query=query)
         prompt = ctx.deps.prompt(asked, _found(ctx))
-        return (await agent.run(prompt, model=model, deps=ctx.deps, usage=ctx.usage)).output
+        return (await agent.run(prompt, deps=ctx.deps, usage=ctx.usage)).output
 
     return Tool(ask, name=f"ask_{one.name}", description=one.description)
 
