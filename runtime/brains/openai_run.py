@@ -133,7 +133,7 @@ class BrainRun:
         mine.needs_approval = False  # our own approval of the call asks the person
         mine.timeout_seconds = None  # it counts for the call, not for the wait for a person
         runs_here = is_agent(tool) or tool.name in self._parts.inner
-        if runs_here and tool.needs_approval is not False:
+        if runs_here and tool.name in self._parts.tools:
             mine.on_invoke_tool = self._approved(tool)
         elif not runs_here:
             mine.on_invoke_tool = self._called(tool)
@@ -159,7 +159,7 @@ class BrainRun:
 
         async def invoke(context: FrameworkContext[Any], written: str) -> Any:
             told = await self._call(tool.name, context, written)
-            return told if context.tool_call_id in self._said.failed else await inner(context, written)
+            return told if context.tool_call_id in self._said.failed else await inner(context, str(told))
 
         return with_function_tool_failure_error_handler(invoke, _handled)
 

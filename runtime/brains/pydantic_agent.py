@@ -25,7 +25,7 @@ from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching
 from callboard.runtime.brains.pydantic_messages import earlier_messages, user_content
 from callboard.runtime.brains.pydantic_model import PydanticAIModel, model_key
 from callboard.runtime.brains.pydantic_run import BrainRun, Parts, inside
-from callboard.runtime.brains.pydantic_tools import tools_of
+from callboard.runtime.brains.pydantic_tools import functions_of, tools_of
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -67,7 +67,9 @@ def pydantic_brain(
     """Make the brain of an agent. Raises InvalidAgent for one that cannot be recorded."""
     agents = [_agent(one) for one in (agent, *nested)]
     first = agents[0]
-    tools = tools_of(agents, terms, lambda ctx: ctx.deps if deps is None else deps)
+    known = functions_of(agents)
+    terms.check(known, "the agents have")
+    tools = tools_of(known, terms, lambda ctx: ctx.deps if deps is None else deps)
     named = None if model is not None else _models(agents, models)
     if named is not None and first.model is not None:
         model = named[model_key(first.model)]
@@ -76,7 +78,13 @@ def pydantic_brain(
     kind = first.output_type
     is_typed = isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
     return PydanticAIBrain(
-        Parts(agents, frozenset(one.name for one in tools), frozenset(terms.in_program), names, deps),
+        Parts(
+            agents,
+            frozenset(one.name for one in tools),
+            {one: known[one] for one in terms.in_program},
+            names,
+            deps,
+        ),
         name or first.name or "",
         description=description or first.description or "",
         tools=tools,

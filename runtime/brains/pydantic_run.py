@@ -22,7 +22,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolDefinition
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, Tool, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import UsageLimits
 
@@ -42,13 +42,14 @@ class Parts(NamedTuple):
     """What a brain knows of its agents.
 
     agents: the agent itself, and those that its tools run. tools: the names of those that are calls of the
-    session, with those that a person must permit. inner: those that run in the program. names: of models of
-    the session, by the model that an agent states; None if one model is asked for all. deps: of its runs.
+    session, with those that a person must permit. inner: those that run in the program, by name. names: of
+    models of the session, by the model that an agent states; None if one model is asked for all. deps: of its
+    runs.
     """
 
     agents: Sequence[Agent[Any, Any]]
     tools: Collection[str]
-    inner: Collection[str]
+    inner: Mapping[str, Tool[Any]]
     names: Mapping[object, str] | None
     deps: object
 
@@ -186,15 +187,24 @@ class Hooks(AbstractCapability[Any]):
                 f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
                 "define it on the agent, or name it in `in_program`"
             )
+        wanted = call.args_as_dict()
         try:
-            found = await self._ctx.call(name, **call.args_as_dict())
+            found = await self._ctx.call(name, **wanted)
         except (Interrupted, NotApproved) as error:
             raise ToolFailed(str(error)) from None
         except CallFailed as error:
             if (words := retry_words(error.text)) is not None:
                 raise ModelRetry(words) from None
             raise ToolFailed(error.text) from None
-        return await handler(args) if is_inner else found
+        if not is_inner:
+            return found
+        return await handler(args if found == wanted else _checked(self._parts.inner[name], found))
+
+
+def _checked(tool: Tool[Any], given: object) -> dict[str, Any]:
+    """Return the arguments that a person has permitted instead, as the tool's function takes them."""
+    found: dict[str, Any] = tool.function_schema.validator.validate_python(given)
+    return found
 
 
 def retry_words(text: str) -> str | None:

@@ -5,13 +5,14 @@ of the framework's run is at hand: the function gets a `RunContext` with the dep
 nothing else. `ModelRetry` comes back to the run by its words.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pydantic
 from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.messages import ToolReturn
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.tools import Tool as FrameworkTool
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RunUsage
@@ -26,15 +27,11 @@ RETRY: Final = "ModelRetry"
 DepsOf = Callable[[ToolContext], object]
 
 
-def tools_of(agents: Iterable[Agent[Any, Any]], terms: ToolTerms, deps_of: DepsOf) -> list[Tool]:
-    """Return the tools of agents, without those that run in the program.
+def tools_of(known: Mapping[str, FrameworkTool[Any]], terms: ToolTerms, deps_of: DepsOf) -> list[Tool]:
+    """Return the tools of agents by their names, without those that run in the program.
 
     Of those that need an approval, return a tool that does nothing: the person approves its calls.
-    Raises InvalidAgent for a name that no agent has, for two tools of one name, and for a toolset that is not
-    a list of functions.
     """
-    known = _functions(agents)
-    terms.check(known, "the agents have")
     found: list[Tool] = []
     for name, one in known.items():
         if name not in terms.in_program:
@@ -46,9 +43,15 @@ def tools_of(agents: Iterable[Agent[Any, Any]], terms: ToolTerms, deps_of: DepsO
     return found
 
 
-def _functions(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[Any]]:
+def functions_of(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[Any]]:
+    """Return the function tools of agents by their names.
+
+    Raises InvalidAgent for two tools of one name, for a toolset that is not a list of functions, and for a
+    tool that a service runs.
+    """
     found: dict[str, FrameworkTool[Any]] = {}
     for agent in agents:
+        _check_native(agent)
         own: set[str] = set()
         for toolset in agent.toolsets:
             if not isinstance(toolset, FunctionToolset):
@@ -64,6 +67,16 @@ def _functions(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[Any
                     )
                 own.add(name)
     return found
+
+
+def _check_native(agent: Agent[Any, Any]) -> None:
+    for native in agent.root_capability.get_native_tools():
+        # A function that returns one is called in the run, and the framework refuses its tool there.
+        if isinstance(native, AbstractNativeTool) and not native.optional:
+            raise InvalidAgent(
+                f"agent {agent.name!r}: the service itself would run the tool {native.kind!r}, so its calls "
+                "cannot be recorded; give a function in its place"
+            )
 
 
 def _tool(one: FrameworkTool[Any], terms: ToolTerms, deps_of: DepsOf) -> Tool:

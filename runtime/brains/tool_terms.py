@@ -36,7 +36,7 @@ class ToolTerms(NamedTuple):
     ) -> Tool | None:
         """Return the tool by which a person permits a call in the program; None if none is asked.
 
-        Such a call is made again in each execution, so the answer is all that the log has of it.
+        It returns the arguments that the person permits, since the call is made in each execution again.
         """
         approval = self.approval(name, is_asked=is_asked)
         if approval not in ("before", "always"):
@@ -44,5 +44,5 @@ class ToolTerms(NamedTuple):
         return Tool(name, description, schema, _permitted, "read", approval="before")
 
 
-async def _permitted(arguments: dict[str, Any]) -> str:
-    return "approved"
+async def _permitted(arguments: dict[str, Any]) -> dict[str, Any]:
+    return arguments

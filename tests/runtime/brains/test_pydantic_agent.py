@@ -197,8 +197,8 @@ class Nested:
 
     @staticmethod
     def native() -> FrameworkAgent[Any, str]:
-        """A service's own tool."""
-        return FrameworkAgent(name="native", capabilities=[NativeTool(WebSearchTool())])
+        """A service's own tool, of which nothing is known before the run."""
+        return FrameworkAgent(name="native", capabilities=[NativeTool(lambda ctx: WebSearchTool())])
 
     @staticmethod
     def settings() -> FrameworkAgent[Any, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import PydanticAIModel, pydantic_ai_agent
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.resumes import go_on
+from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.runtime import Runtime
 from callboard.testing import simulate
-from tests.runtime.brains.kit import run, turns_in
+from tests.runtime.brains.kit import results, run, turns_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -240,4 +243,42 @@ def test_runs_outside_of_a_brain_are_as_before() -> None:
     inner: Framework = FrameworkAgent(TestModel(custom_output_text="local"))
     assert run(pydantic_ai_agent(FrameworkAgent(name="brain")), lambda request: say("x")).is_ok
     assert asyncio.run(inner.run("x")).output == "local"
-    assert inner.name == "inner"
+
+
+def decided(brain: Any, **given: Any) -> tuple[Any, list[tuple[Any, ...]]]:
+    """Run a brain whose only call a person decides about, and return its text and its results."""
+    told: list[tuple[Any, ...]] = []
+
+    def answer(request: ModelRequest) -> Any:
+        if turns_in(request):
+            told.extend(results(request))
+        return say("done") if turns_in(request) else call("ask", day="2026-01-02")
+
+    async def approve(question: Any) -> ApprovalAnswer:
+        return ApprovalAnswer(**given)
+
+    async def ask() -> Any:
+        async with Runtime(":memory:", model=ScriptedModel(answer), approve=approve) as runtime:
+            return await runtime.run(brain, "go")
+
+    return asyncio.run(ask()).text, told
+
+
+@pytest.mark.parametrize("mark", ["tool", "brain"])
+def test_a_person_decides_about_a_call_in_the_program_and_its_arguments(mark: str) -> None:
+    outer: Framework = FrameworkAgent(name="lead")
+
+    @outer.tool_plain(requires_approval=mark == "tool")
+    def ask(day: datetime.date) -> str:
+        """Ask."""
+        return f"it was {day:%d.%m.}"
+
+    brain = pydantic_ai_agent(
+        outer, in_program=["ask"], approvals={"ask": "before"} if mark == "brain" else None
+    )
+    assert decided(brain, is_approved=True) == ("done", [("it was 02.01.", False)])
+    other = decided(brain, is_approved=True, arguments={"day": "2026-03-04"})
+    assert other == ("done", [("it was 04.03.", False)])
+    text, [(refused, is_error)] = decided(brain, is_approved=False, note="no")
+    assert (text, is_error) == ("done", True)
+    assert "no" in refused
