@@ -20,7 +20,7 @@ from langgraph.types import Command, Interrupt
 from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.errors import InvalidAgent, NotApproved
-from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching, result_of
 from callboard.runtime.brains.langgraph_chat import LangChainModel, SessionChatModel, name_of
 from callboard.runtime.brains.langgraph_doors import inside
 from callboard.runtime.brains.langgraph_found import Found
@@ -88,7 +88,7 @@ class LangGraphBrain(Brain):
         with latching(ctx, latch), inside(run):
             state = await self._executed(ctx, run, self._state_of(ctx, prompt))
             found = self._output(state)
-        return found if isinstance(found, str) else to_jsonable_python(found)
+        return result_of(found)
 
     def _state_of(self, ctx: ProgramContext, prompt: object) -> object:
         """Return the state that the graph starts with."""

@@ -27,11 +27,10 @@ from agents.exceptions import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent
-from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result_of
 from callboard.runtime.brains.openai_messages import input_of
 from callboard.runtime.brains.openai_model import OpenAIAgentsModel, model_key
 from callboard.runtime.brains.openai_run import BrainRun, Parts, run_in
@@ -84,8 +83,7 @@ class OpenAIBrain(Brain):
                 )
             except AgentsException as error:
                 raise _ending(ctx, error) from error
-        output = result.final_output
-        return output if isinstance(output, str) else to_jsonable_python(output)
+        return result_of(result.final_output)
 
 
 def _ending(ctx: ProgramContext, error: AgentsException) -> BaseException:

@@ -21,7 +21,7 @@ from pydantic_ai._utils import disable_threads
 from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.errors import InvalidAgent
-from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result_of
 from callboard.runtime.brains.pydantic_messages import earlier_messages, user_content
 from callboard.runtime.brains.pydantic_model import PydanticAIModel, model_key
 from callboard.runtime.brains.pydantic_run import BrainRun, Parts, inside
@@ -49,7 +49,7 @@ class PydanticAIBrain(Brain):
                 model=run.model,
                 deps=self._parts.deps,
             )
-        return result.output if isinstance(result.output, str) else to_jsonable_python(result.output)
+        return result_of(result.output)
 
 
 def pydantic_brain(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
-from pydantic_ai import RunContext
+from pydantic_ai import RunContext, TextOutput
 from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest as Request
@@ -231,6 +231,17 @@ def test_a_way_past_the_gate_is_refused(make: Callable[[], Any], inner: Any, why
     outcome = run(pydantic_ai_agent(make(), in_program=inner), lambda request: call("look"))
     assert outcome.kind == "crashed"
     assert why in outcome.detail
+
+
+def test_an_output_of_msgspec_is_a_value_of_json() -> None:
+    class Verdict(msgspec.Struct):
+        good: bool
+
+    def verdict(words: str) -> Any:
+        return [Verdict(good=words == "yes")]
+
+    agent: FrameworkAgent[Any, Any] = FrameworkAgent(name="judge", output_type=TextOutput(verdict))
+    assert run(pydantic_ai_agent(agent), saying("yes")).structured_output == [{"good": True}]
 
 
 def test_a_stream_is_refused() -> None:
