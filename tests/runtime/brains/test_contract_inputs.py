@@ -138,7 +138,7 @@ def openai_nested() -> Any:
 def langgraph_nested() -> Any:
     async def ask() -> str:
         """Ask."""
-        inner = create_agent(OwnChat(), [], name="inner")
+        inner: Any = create_agent(OwnChat(), [], name="inner")
         return str((await inner.ainvoke({"messages": [("user", "x")]}))["messages"][-1].text)
 
     tool = StructuredTool.from_function(coroutine=ask, name="ask")

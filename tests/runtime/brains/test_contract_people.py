@@ -62,8 +62,9 @@ class Asked:
 
         async def ask() -> Outcome[Any]:
             brain = self.framework.brain(self.notes, approvals={"save": "before"})
-            async with Runtime(log, model=ScriptedModel(self.policy), approve=approve) as runtime:  # type: ignore[arg-type]  # None waits
-                return await runtime.run(brain, "2+3?", session_id="s", **more)
+            async with Runtime(log, model=ScriptedModel(self.policy), approve=approve) as runtime:
+                outcome: Outcome[Any] = await runtime.run(brain, "2+3?", session_id="s", **more)
+                return outcome
 
         return asyncio.run(ask())
 

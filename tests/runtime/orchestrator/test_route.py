@@ -14,7 +14,10 @@ from callboard.orchestrator import (
     SpecialistResult,
 )
 
-TWO = (Specialist("tables", keywords=("table",), max_iterations=3), Specialist("prose", priority=-1))
+TWO = (
+    Specialist("tables", keywords=("table",), max_iterations=3),
+    Specialist("prose", keywords=("prose",), priority=-1),
+)
 NOTHING = SpecialistResult(False, error="nothing found")
 SURE = SpecialistResult(True, "Page 3.", confidence=0.9)
 
