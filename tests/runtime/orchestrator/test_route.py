@@ -70,7 +70,7 @@ def test_an_analyzer_that_asks_a_model_needs_its_intent() -> None:
     with pytest.raises(MisuseError, match=r"pass the intent, `route\(question, intent\)`"):
         rules.route("What?")
     assert rules.route("What?", QueryIntent()).intent == QueryIntent()
-    wrong = Orchestrator(TWO, analyzer=lambda question: question)  # type: ignore[arg-type, return-value]  # as a careless caller does
+    wrong = Orchestrator(TWO, analyzer=lambda question: question)
     with pytest.raises(MisuseError, match="the analyzer returned 'What\\?'"):
         wrong.route("What?")
 
