@@ -27,6 +27,7 @@ from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settin
 from callboard.runtime.brains.openai_messages import Conversation, output_part
 from callboard.runtime.brains.openai_model import model_key
 from callboard.runtime.brains.openai_tools import check_agent, is_agent
+from callboard.runtime.brains.openai_traces import untraced
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 
@@ -242,7 +243,8 @@ async def run_in(run: BrainRun, agent: Agent[Any], given: Any, **options: Any) -
         set_default_agent_runner(door)
     token = _CURRENT.set(run)
     try:
-        return await door.run(agent, given, **options)
+        with untraced():
+            return await door.run(agent, given, **options)
     finally:
         with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
             _CURRENT.reset(token)

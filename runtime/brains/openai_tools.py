@@ -25,6 +25,7 @@ from openai.types.responses import ResponseFunctionToolCall
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.runtime.brains.openai_messages import FINAL, part_block
+from callboard.runtime.brains.openai_traces import untraced
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import Blocks
@@ -205,7 +206,8 @@ def _tool(one: FunctionTool, terms: ToolTerms, context_of: ContextOf) -> Tool:
 
 
 async def _answer(tool: FunctionTool, context: FrameworkContext[Any], written: str) -> str | Blocks:
-    return _told(tool.name, await tool.on_invoke_tool(context, written))
+    with untraced():
+        return _told(tool.name, await tool.on_invoke_tool(context, written))
 
 
 class _Caller:

@@ -69,7 +69,7 @@ def pydantic_brain(
     first = agents[0]
     known = functions_of(agents)
     terms.check(known, "the agents have")
-    tools = tools_of(known, terms, lambda ctx: ctx.deps if deps is None else deps)
+    own = tools_of(known, terms, lambda ctx: ctx.deps if deps is None else deps)
     named = None if model is not None else _models(agents, models)
     if named is not None and first.model is not None:
         model = named[model_key(first.model)]
@@ -80,14 +80,14 @@ def pydantic_brain(
     return PydanticAIBrain(
         Parts(
             agents,
-            frozenset(one.name for one in tools),
-            {one: known[one] for one in terms.in_program},
+            frozenset(one.name for one in own),
+            frozenset(terms.in_program),
             names,
             deps,
         ),
         name or first.name or "",
         description=description or first.description or "",
-        tools=tools,
+        tools=own,
         model=model,
         models=[*others, *models],
         schema=kind if is_typed else None,

@@ -9,6 +9,7 @@ Rules
   - Failed, interrupted and refused calls are told to the model as failed tools, and the run goes on.
 """
 
+import asyncio
 import contextlib
 import contextvars
 import functools
@@ -19,10 +20,17 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, Tool, ToolDefinition
+from pydantic_ai.tools import (
+    DeferredToolRequests,
+    DeferredToolResults,
+    RunContext,
+    ToolApproved,
+    ToolDefinition,
+    ToolDenied,
+)
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import UsageLimits
 
@@ -31,7 +39,7 @@ from callboard.runtime.brains.common import Latch
 from callboard.runtime.brains.pydantic_gate import Gate, leads_to_gate
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.brains.pydantic_model import model_key
-from callboard.runtime.brains.pydantic_tools import RETRY
+from callboard.runtime.brains.pydantic_tools import DEFERRED, RETRY
 from callboard.runtime.programs.context import ProgramContext
 
 _KEPT: Final = ("conversation", "workspace")
@@ -42,14 +50,14 @@ class Parts(NamedTuple):
     """What a brain knows of its agents.
 
     agents: the agent itself, and those that its tools run. tools: the names of those that are calls of the
-    session, with those that a person must permit. inner: those that run in the program, by name. names: of
+    session, with those that a person must permit. inner: those that run in the program. names: of
     models of the session, by the model that an agent states; None if one model is asked for all. deps: of its
     runs.
     """
 
     agents: Sequence[Agent[Any, Any]]
     tools: Collection[str]
-    inner: Mapping[str, Tool[Any]]
+    inner: Collection[str]
     names: Mapping[object, str] | None
     deps: object
 
@@ -163,10 +171,26 @@ class Hooks(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Let every call that needs an approval go on: our own approval of the call asks the person."""
+        """Let every call that needs an approval go on, if a person approves it."""
         if not requests.approvals:
             return None
-        return DeferredToolResults(approvals={call.tool_call_id: True for call in requests.approvals})
+        decisions = await asyncio.gather(*map(self._decision, requests.approvals))
+        ids = (call.tool_call_id for call in requests.approvals)
+        return DeferredToolResults(approvals=dict(zip(ids, decisions, strict=True)))
+
+    async def _decision(self, call: ToolCallPart) -> bool | ToolApproved | ToolDenied:
+        name, wanted = call.tool_name, call.args_as_dict()
+        if name not in self._parts.tools:
+            raise self._latch.refuse(
+                f"tool {name!r} raises ApprovalRequired, and no person is asked: name it in `approvals`"
+            )
+        if name not in self._parts.inner:
+            return True  # our own approval of the call asks the person
+        try:
+            given: Any = await self._ctx.call(name, **wanted)
+        except NotApproved as error:
+            return ToolDenied(str(error))
+        return ToolApproved(override_args=None if given == wanted else given)
 
     async def wrap_tool_execute(
         self,
@@ -177,34 +201,30 @@ class Hooks(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """Call the tool by the session, or in the program. Raises ModelRetry, ToolFailed as the tool does."""
+        """Call the tool by the session, or in the program. Raises as the tool does, or ToolFailed."""
         name = call.tool_name
-        is_inner = name in self._parts.inner or tool_def.kind == "output"
-        if is_inner and name not in self._parts.tools:
+        if name in self._parts.inner or tool_def.kind == "output":
+            if name in self._parts.tools and not ctx.tool_call_approved:
+                raise ApprovalRequired
             return await handler(args)
         if name not in self._parts.tools:
             raise self._latch.refuse(
                 f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
                 "define it on the agent, or name it in `in_program`"
             )
-        wanted = call.args_as_dict()
         try:
-            found = await self._ctx.call(name, **wanted)
+            return await self._ctx.call(name, **call.args_as_dict())
         except (Interrupted, NotApproved) as error:
             raise ToolFailed(str(error)) from None
         except CallFailed as error:
+            if (raised := error.text.partition(":")[0]) in DEFERRED:
+                raise self._latch.refuse(
+                    f"tool {name!r} raises {raised}, and its call has no run that could go on with it: name "
+                    "it in `in_program`"
+                ) from None
             if (words := retry_words(error.text)) is not None:
                 raise ModelRetry(words) from None
             raise ToolFailed(error.text) from None
-        if not is_inner:
-            return found
-        return await handler(args if found == wanted else _checked(self._parts.inner[name], found))
-
-
-def _checked(tool: Tool[Any], given: object) -> dict[str, Any]:
-    """Return the arguments that a person has permitted instead, as the tool's function takes them."""
-    found: dict[str, Any] = tool.function_schema.validator.validate_python(given)
-    return found
 
 
 def retry_words(text: str) -> str | None:

@@ -24,6 +24,9 @@ from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import Tool
 
 RETRY: Final = "ModelRetry"
+DEFERRED: Final = frozenset({"ApprovalRequired", "CallDeferred"})
+"""The exceptions by which a function leaves its call to the run."""
+
 DepsOf = Callable[[ToolContext], object]
 
 

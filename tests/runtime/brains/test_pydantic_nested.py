@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
 from pydantic_ai import RunContext
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -282,3 +283,32 @@ def test_a_person_decides_about_a_call_in_the_program_and_its_arguments(mark: st
     text, [(refused, is_error)] = decided(brain, is_approved=False, note="no")
     assert (text, is_error) == ("done", True)
     assert "no" in refused
+
+
+def raising(error: type[Exception]) -> Framework:
+    outer: Framework = FrameworkAgent(name="lead")
+
+    @outer.tool
+    def ask(ctx: RunContext[Any], day: datetime.date) -> str:
+        """Ask."""
+        if not ctx.tool_call_approved:
+            raise error
+        return f"it was {day:%d.%m.}"
+
+    return outer
+
+
+def test_a_call_in_the_program_that_asks_for_an_approval_goes_on_only_if_a_person_is_asked() -> None:
+    asked = pydantic_ai_agent(raising(ApprovalRequired), in_program=["ask"], approvals={"ask": "before"})
+    assert decided(asked, is_approved=True) == ("done", [("it was 02.01.", False)])
+    unasked = pydantic_ai_agent(raising(ApprovalRequired), in_program=["ask"])
+    outcome = run(unasked, lambda request: call("ask", day="2026-01-02"))
+    assert outcome.kind == "crashed"
+    assert "tool 'ask' raises ApprovalRequired, and no person is asked" in outcome.detail
+
+
+@pytest.mark.parametrize("error", [ApprovalRequired, CallDeferred])
+def test_a_call_that_only_its_run_could_go_on_with_ends_the_brain(error: type[Exception]) -> None:
+    outcome = run(pydantic_ai_agent(raising(error)), lambda request: call("ask", day="2026-01-02"))
+    assert outcome.kind == "crashed"
+    assert f"tool 'ask' raises {error.__name__}" in outcome.detail
