@@ -18,6 +18,7 @@ _HOMES = {
         "ToolUse",
     ),
     "runtime.orchestrator.orchestrator": ("Orchestrator",),
+    "runtime.orchestrator.route": ("Route",),
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -18,6 +18,7 @@ from callboard.runtime.orchestrator.contracts import SpecialistContext as Specia
 from callboard.runtime.orchestrator.contracts import SpecialistResult as SpecialistResult
 from callboard.runtime.orchestrator.contracts import ToolUse as ToolUse
 from callboard.runtime.orchestrator.orchestrator import Orchestrator as Orchestrator
+from callboard.runtime.orchestrator.route import Route as Route
 
 __all__ = [
     "Aggregator",
@@ -33,6 +34,7 @@ __all__ = [
     "QueryIntent",
     "Question",
     "Registry",
+    "Route",
     "Router",
     "Specialist",
     "SpecialistContext",

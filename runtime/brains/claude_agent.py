@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from claude_agent_sdk import ClaudeAgentOptions
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.runtime.brains.claude_client import ClientHome
 from callboard.runtime.brains.claude_model import ClientModel
 from callboard.runtime.brains.claude_stand_in import StandIn
 from callboard.runtime.brains.claude_tools import Call, Served, served_tools, servers_of, tools_of
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import Program
@@ -75,7 +75,7 @@ class ClaudeBrain(Program[Any, Any]):
 def claude_brain(
     given: object,
     name: str,
-    effects: Mapping[str, Effect],
+    terms: ToolTerms,
     max_tokens: int,
     *,
     model: ModelChoice | str | None,
@@ -95,7 +95,7 @@ def claude_brain(
         served,
         name,
         max_tokens,
-        tools=tools_of(served, effects),
+        tools=tools_of(served, terms),
         model=model,
         schema=_schema(given),
         **options,

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Approval
 from callboard.runtime.brains.frameworks import check_installed
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.program import Program
 
@@ -23,6 +25,7 @@ def claude_agent(
     *,
     description: str = "",
     effects: Mapping[str, Effect] | None = None,
+    approvals: Mapping[str, Approval] | None = None,
     max_tokens: int = 8_192,
     model: ModelChoice | str | None = None,
     limits: Limits | None = None,
@@ -35,9 +38,9 @@ def claude_agent(
 
     options: `system_prompt`, `mcp_servers` made by `create_sdk_mcp_server`, `allowed_tools`, `model`,
     `max_turns`, `output_format`; others are refused. name, description: of the agent. effects: of its tools
-    by name; `write` for one that is not named. max_tokens: of each reply. model: that answers; by default
-    the one that it inherits. limits, permissions: as of `@program`. docs/claude-agent.md says what a brain
-    does not do.
+    by name; `write` for one that is not named. approvals: of tools by name, as `approval` of `@tool`.
+    max_tokens: of each reply. model: that answers; by default the one that it inherits. limits, permissions:
+    as of `@program`. docs/claude-agent.md says what a brain does not do.
     Raises MissingExtra, InvalidAgent.
     """
     check_installed("claude_agent_sdk", "claude-agent-sdk", "claude", TESTED)
@@ -46,7 +49,7 @@ def claude_agent(
     return claude_brain(
         options,
         name,
-        effects or {},
+        ToolTerms(effects or {}, approvals or {}),
         max_tokens,
         description=description,
         model=model,

@@ -14,9 +14,9 @@ import mcp
 import msgspec
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, create_sdk_mcp_server
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, ToolError
 from callboard.actors.protocol.immutable import Json
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.mcp.content import read_result
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.tools.output import Blocks
@@ -71,16 +71,14 @@ async def _listed(servers: Mapping[str, Any]) -> list[Served]:
     return found
 
 
-def tools_of(served: Iterable[Served], effects: Mapping[str, Effect]) -> list[Tool]:
-    """Return the tools for the session. Raises InvalidAgent for an effect of a tool that there is not."""
+def tools_of(served: Iterable[Served], terms: ToolTerms) -> list[Tool]:
+    """Return the tools for the session. Raises InvalidAgent for terms of a tool that there is not."""
     known = {one.name: one for one in served}
-    if wrong := sorted(effects.keys() - known.keys()):
-        there_are = ", ".join(known) or "none"
-        raise InvalidAgent(f"effects names {wrong[0]!r}, and the client has the tools: {there_are}")
-    return [_tool(one, effects.get(one.name, "write")) for one in known.values()]
+    terms.check(known, "the client has")
+    return [_tool(one, terms) for one in known.values()]
 
 
-def _tool(one: Served, effect: Effect) -> Tool:
+def _tool(one: Served, terms: ToolTerms) -> Tool:
     async def run(arguments: dict[str, Any]) -> str | Blocks:
         async with mcp.Client(one.instance) as client:
             result = read_result((await client.call_tool(one.name, arguments)).model_dump(by_alias=True))
@@ -88,7 +86,8 @@ def _tool(one: Served, effect: Effect) -> Tool:
             raise ToolError(result.text)
         return result.value
 
-    return Tool(one.name, one.description, one.schema, run, effect)
+    effect, approval = terms.effect(one.name), terms.approval(one.name)
+    return Tool(one.name, one.description, one.schema, run, effect, approval=approval)
 
 
 def servers_of(served: Iterable[Served], call: Call) -> dict[str, McpSdkServerConfig]:

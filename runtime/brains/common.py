@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
+from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, MisuseError
@@ -115,6 +116,14 @@ def _ended_by(ctx: ProgramContext, refusal: DelegationFailed) -> BaseException:
 def _misuse_of_loop() -> MisuseError | None:
     loop = asyncio.get_running_loop()
     return loop.refused if isinstance(loop, ProgramLoop) else None
+
+
+def result_of(value: object) -> object:
+    """Return the result of a framework's run as a program returns it: text, or JSON values.
+
+    Raises pydantic_core.PydanticSerializationError for an object that JSON has no form for.
+    """
+    return value if isinstance(value, str) else to_jsonable_python(value, fallback=msgspec.to_builtins)
 
 
 async def call_content(

@@ -10,6 +10,8 @@ from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Approval
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.program import Program
 
@@ -30,7 +32,9 @@ def pydantic_ai_agent(
     *,
     description: str = "",
     effects: Mapping[str, Effect] | None = None,
+    approvals: Mapping[str, Approval] | None = None,
     in_program: Collection[str] = (),
+    nested: "Sequence[PydanticAIAgent[Any, Any]]" = (),
     deps: object = None,
     model: ModelChoice | str | None = None,
     models: Sequence[ModelChoice | str] = (),
@@ -39,11 +43,12 @@ def pydantic_ai_agent(
 ) -> Program[Any, Any]:
     """Turn an agent of Pydantic AI into an agent of a session, for any roster.
 
-    name, description: instead of the agent's own. effects: of its tools by name; `write` for one that is not
-    named. in_program: tools that delegate, which run in the program itself: let them pass `model=ctx.model`
-    and `usage=ctx.usage` on to the agents that they run. deps: of its runs and tools; without them tools get
-    the `deps` of the runtime. model: that it asks; by default the agent's own, else the one that it inherits.
-    models, limits, permissions: as of `@program`. docs/pydantic-ai.md says what a brain does not do.
+    name, description: instead of the agent's own. effects: of its tools, and of those of the nested agents,
+    by name; `write` for one that is not named. approvals: of tools by name, as `approval` of `@tool`.
+    in_program: tools that delegate, which run in the program itself. nested: the agents that they run. deps:
+    of its runs and tools; without them tools get the `deps` of the runtime. model: that all agents ask; by
+    default each one's own, else the one that it inherits. models, limits, permissions: as of `@program`.
+    docs/pydantic-ai.md says what a brain does not do.
     Raises MissingExtra, InvalidAgent.
     """
     check_installed("pydantic_ai", "pydantic-ai-slim", "pydantic-ai", TESTED)
@@ -53,8 +58,8 @@ def pydantic_ai_agent(
         agent,
         name,
         description,
-        effects or {},
-        in_program,
+        ToolTerms(effects or {}, approvals or {}, in_program),
+        nested,
         deps,
         model,
         models=models,

@@ -7,7 +7,9 @@ from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Approval
 from callboard.runtime.brains.frameworks import check_installed
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.program import Program
 
@@ -26,6 +28,7 @@ def langgraph_agent(
     *,
     description: str = "",
     effects: Mapping[str, Effect] | None = None,
+    approvals: Mapping[str, Approval] | None = None,
     in_program: Collection[str] = (),
     input: type | None = None,
     to_state: Callable[[Any], Any] | None = None,
@@ -40,14 +43,14 @@ def langgraph_agent(
 ) -> Program[Any, Any]:
     """Turn a compiled graph of LangGraph, or what `create_agent` gives, into an agent for any roster.
 
-    effects: of its tools by name; `write` for one that is not named. in_program: tools that run in the
-    program itself, because they run agents or change the graph. input: the contract of its prompts, whose
-    fields are the state that the graph starts with. to_state: makes that state of the prompt; by default it
-    is the prompt as a message. output: makes the result of the last state; by default the structured
-    response, or the text of the last message. schema: the type of the result. context: of its runs, as
-    `context_schema` states it. model: that answers all questions of the graph; by default each chat model of
-    the graph answers its own. name, description, state, models, limits, permissions: as of `@program`.
-    docs/langgraph.md says what a brain does not do.
+    effects: of its tools by name; `write` for one that is not named. approvals: of tools by name, as
+    `approval` of `@tool`. in_program: tools that run in the program itself, because they run agents or change
+    the graph. input: the contract of its prompts, whose fields are the state that the graph starts with.
+    to_state: makes that state of the prompt; by default it is the prompt as a message. output: makes the
+    result of the last state; by default the structured response, or the text of the last message. schema: the
+    type of the result. context: of its runs, as `context_schema` states it. model: that answers all questions
+    of the graph; by default each chat model of the graph answers its own. name, description, state, models,
+    limits, permissions: as of `@program`. docs/langgraph.md says what a brain does not do.
     Raises MissingExtra, InvalidAgent.
     """
     for distribution, tested in TESTED.items():
@@ -66,8 +69,7 @@ def langgraph_agent(
         graph,
         name,
         description,
-        effects or {},
-        in_program,
+        ToolTerms(effects or {}, approvals or {}, in_program),
         to_state,
         output,
         context,

@@ -9,7 +9,7 @@ Rules
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +19,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Interrupt
 from pydantic_core import to_jsonable_python
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, NotApproved
-from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching, result_of
 from callboard.runtime.brains.langgraph_chat import LangChainModel, SessionChatModel, name_of
 from callboard.runtime.brains.langgraph_doors import inside
 from callboard.runtime.brains.langgraph_found import Found
@@ -29,6 +28,7 @@ from callboard.runtime.brains.langgraph_messages import earlier_messages, prompt
 from callboard.runtime.brains.langgraph_run import GraphRun
 from callboard.runtime.brains.langgraph_tools import answer_interrupt, tools_by_name, tools_of
 from callboard.runtime.brains.langgraph_waiting import Waiting
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.loop import ProgramLoop
@@ -88,7 +88,7 @@ class LangGraphBrain(Brain):
         with latching(ctx, latch), inside(run):
             state = await self._executed(ctx, run, self._state_of(ctx, prompt))
             found = self._output(state)
-        return found if isinstance(found, str) else to_jsonable_python(found)
+        return result_of(found)
 
     def _state_of(self, ctx: ProgramContext, prompt: object) -> object:
         """Return the state that the graph starts with."""
@@ -149,8 +149,7 @@ def langgraph_brain(
     graph: object,
     name: str,
     description: str,
-    effects: Mapping[str, Effect],
-    in_program: Collection[str],
+    terms: ToolTerms,
     to_state: ToState | None,
     output: FromState | None,
     context: object,
@@ -164,7 +163,7 @@ def langgraph_brain(
     if not isinstance(graph, Pregel):
         hint = "; compile it first, `graph.compile()`" if hasattr(graph, "compile") else ""
         raise InvalidAgent(f"{graph!r:.80} is not a compiled graph of LangGraph{hint}")
-    found = Found(graph, in_program)
+    found = Found(graph, terms.in_program)
     for one in found.graphs:
         _check_graph(one)
     if _MESSAGES not in graph.channels and input is None and to_state is None:
@@ -173,12 +172,12 @@ def langgraph_brain(
             "`to_state=lambda prompt: {...}`, or `input=` with a type that has its fields"
         )
     default, own, names = (model, [], {}) if model is not None else _models_of(found.models)
-    tools = tools_of(tools_by_name(found.tools), effects, in_program)
+    tools = tools_of(tools_by_name(found.tools), terms)
     return LangGraphBrain(
         graph,
         name or _name_of(graph),
         found,
-        frozenset(in_program),
+        frozenset(terms.in_program),
         to_state,
         output,
         context,

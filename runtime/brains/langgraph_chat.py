@@ -67,7 +67,8 @@ class SessionChatModel(BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return this model with tools."""
         choice = {"tool_choice": tool_choice} if tool_choice else {}
-        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **choice, **given)
+        made = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in tools]
+        return self.bind(tools=made, **choice, **given)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **given: Any) -> ChatResult:
         raise MisuseError(

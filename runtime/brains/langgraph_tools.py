@@ -6,7 +6,7 @@ graph is refused, unless it runs in the program.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
@@ -16,11 +16,11 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.runtime.brains.langgraph_doors import untraced
 from callboard.runtime.brains.langgraph_messages import content_blocks
 from callboard.runtime.brains.langgraph_requests import definition
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool, tool
@@ -38,22 +38,20 @@ def tools_by_name(found: Sequence[BaseTool]) -> dict[str, BaseTool]:
     return known
 
 
-def tools_of(
-    known: Mapping[str, BaseTool], effects: Mapping[str, Effect], in_program: Iterable[str]
-) -> list[Tool]:
+def tools_of(known: Mapping[str, BaseTool], terms: ToolTerms) -> list[Tool]:
     """Return the tools of a graph, without those that run in the program.
 
     Raises InvalidAgent for a name that it does not have, and for a tool that needs the graph's run.
     """
-    inner = set(in_program)
-    for word, names in (("effects", set(effects)), ("in_program", inner)):
-        if wrong := sorted(names - known.keys()):
-            there_are = ", ".join(known) or "none"
-            raise InvalidAgent(f"{word} names {wrong[0]!r}, and the graph has the tools: {there_are}")
-    return [_tool(one, effects.get(name, "write")) for name, one in known.items() if name not in inner]
+    terms.check(known, "the graph has")
+    if asked := sorted(set(terms.in_program) & terms.approvals.keys()):
+        raise InvalidAgent(
+            f"approvals names {asked[0]!r}, which runs in the program: let it call `interrupt` instead"
+        )
+    return [_tool(one, terms) for name, one in known.items() if name not in terms.in_program]
 
 
-def _tool(one: BaseTool, effect: Effect) -> Tool:
+def _tool(one: BaseTool, terms: ToolTerms) -> Tool:
     if taken := _of_run(one):
         raise InvalidAgent(
             f"tool {one.name!r} takes {taken[0]!r} of the graph's run, and a call may run in another "
@@ -78,7 +76,8 @@ def _tool(one: BaseTool, effect: Effect) -> Tool:
             return _result(one, one.run(arguments))
 
     function = in_loop if _is_async(one) else on_thread
-    return Tool(one.name, told["description"], told["input_schema"], function, effect)
+    effect, approval = terms.effect(one.name), terms.approval(one.name)
+    return Tool(one.name, told["description"], told["input_schema"], function, effect, approval=approval)
 
 
 def functions_of(one: BaseTool) -> list[Callable[..., Any]]:

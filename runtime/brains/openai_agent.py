@@ -27,16 +27,15 @@ from agents.exceptions import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from pydantic_core import to_jsonable_python
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.endings import OwnKind
 from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent
-from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result_of
 from callboard.runtime.brains.openai_messages import input_of
 from callboard.runtime.brains.openai_model import OpenAIAgentsModel, model_key
 from callboard.runtime.brains.openai_run import BrainRun, Parts, run_in
 from callboard.runtime.brains.openai_tools import agents_of, handed_to, tools_of
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 
@@ -84,8 +83,7 @@ class OpenAIBrain(Brain):
                 )
             except AgentsException as error:
                 raise _ending(ctx, error) from error
-        output = result.final_output
-        return output if isinstance(output, str) else to_jsonable_python(output)
+        return result_of(result.final_output)
 
 
 def _ending(ctx: ProgramContext, error: AgentsException) -> BaseException:
@@ -117,8 +115,7 @@ def openai_brain(
     agent: object,
     name: str,
     description: str,
-    effects: Mapping[str, Effect],
-    in_program: Collection[str],
+    terms: ToolTerms,
     nested: Sequence[FrameworkAgent[Any]],
     context: object,
     run_config: RunConfig | None,
@@ -131,14 +128,14 @@ def openai_brain(
     if not isinstance(agent, FrameworkAgent):
         raise InvalidAgent(f"{agent!r:.80} is not an agents.Agent")
     agents = agents_of(agent, nested)
-    tools = tools_of(agents, effects, in_program, lambda ctx: ctx.deps if context is None else context)
+    tools = tools_of(agents, terms, lambda ctx: ctx.deps if context is None else context)
     named = {} if model is not None else _models(agents, models)
     return OpenAIBrain(
         agent,
         name or _ILLEGAL.sub("_", agent.name),
         context,
         run_config,
-        frozenset(in_program),
+        frozenset(terms.in_program),
         named,
         is_overridden=model is not None,
         description=description or agent.handoff_description or "",

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 from callboard.actors.protocol.bundles import Bundle
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Approval
 from callboard.runtime.brains.frameworks import check_installed
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.program import Program
 
@@ -24,6 +26,7 @@ def openai_agent(
     *,
     description: str = "",
     effects: Mapping[str, Effect] | None = None,
+    approvals: Mapping[str, Approval] | None = None,
     in_program: Collection[str] = (),
     nested: "Sequence[OpenAIAgent[Any]]" = (),
     context: object = None,
@@ -36,12 +39,12 @@ def openai_agent(
     """Turn an agent of the OpenAI Agents SDK into an agent of a session, for any roster.
 
     name, description: instead of the agent's own. effects: of its function tools, and of those of the agents
-    that it hands off to, by name; `write` for one that is not named. in_program: tools that run agents, which
-    run in the program itself; agents used as tools are found by themselves. nested: the agents that such
-    tools run. context: of its runs and tools; without it tools get the `deps` of the runtime. run_config: of
-    its runs, for hand-off filters and guardrails. model: that all agents ask; by default each one's own, else
-    the one that it inherits. models, limits, permissions: as of `@program`. docs/openai-agents.md says what
-    a brain does not do.
+    that it hands off to, by name; `write` for one that is not named. approvals: of tools by name, as
+    `approval` of `@tool`. in_program: tools that run agents, which run in the program itself; agents used as
+    tools are found by themselves. nested: the agents that such tools run. context: of its runs and tools;
+    without it tools get the `deps` of the runtime. run_config: of its runs, for hand-off filters and
+    guardrails. model: that all agents ask; by default each one's own, else the one that it inherits. models,
+    limits, permissions: as of `@program`. docs/openai-agents.md says what a brain does not do.
     Raises MissingExtra, InvalidAgent.
     """
     check_installed("agents", "openai-agents", "openai-agents", TESTED)
@@ -51,8 +54,7 @@ def openai_agent(
         agent,
         name,
         description,
-        effects or {},
-        in_program,
+        ToolTerms(effects or {}, approvals or {}, in_program),
         nested,
         context,
         run_config,

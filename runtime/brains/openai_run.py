@@ -27,6 +27,7 @@ from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settin
 from callboard.runtime.brains.openai_messages import Conversation, output_part
 from callboard.runtime.brains.openai_model import model_key
 from callboard.runtime.brains.openai_tools import check_agent, is_agent
+from callboard.runtime.brains.openai_traces import untraced
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 
@@ -133,7 +134,7 @@ class BrainRun:
         mine.needs_approval = False  # our own approval of the call asks the person
         mine.timeout_seconds = None  # it counts for the call, not for the wait for a person
         runs_here = is_agent(tool) or tool.name in self._parts.inner
-        if runs_here and tool.needs_approval is not False:
+        if runs_here and tool.name in self._parts.tools:
             mine.on_invoke_tool = self._approved(tool)
         elif not runs_here:
             mine.on_invoke_tool = self._called(tool)
@@ -159,7 +160,7 @@ class BrainRun:
 
         async def invoke(context: FrameworkContext[Any], written: str) -> Any:
             told = await self._call(tool.name, context, written)
-            return told if context.tool_call_id in self._said.failed else await inner(context, written)
+            return told if context.tool_call_id in self._said.failed else await inner(context, str(told))
 
         return with_function_tool_failure_error_handler(invoke, _handled)
 
@@ -242,7 +243,8 @@ async def run_in(run: BrainRun, agent: Agent[Any], given: Any, **options: Any) -
         set_default_agent_runner(door)
     token = _CURRENT.set(run)
     try:
-        return await door.run(agent, given, **options)
+        with untraced():
+            return await door.run(agent, given, **options)
     finally:
         with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
             _CURRENT.reset(token)

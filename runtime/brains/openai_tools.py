@@ -9,7 +9,7 @@ import asyncio
 import copy
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -23,9 +23,10 @@ from agents.tool import (
 from agents.tool_context import ToolContext as FrameworkContext
 from openai.types.responses import ResponseFunctionToolCall
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.runtime.brains.openai_messages import FINAL, part_block
+from callboard.runtime.brains.openai_traces import untraced
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool
@@ -130,8 +131,7 @@ def _check_tool(agent: str, tool: object) -> None:
 
 def tools_of(
     agents: Iterable[Agent[Any]],
-    effects: Mapping[str, Effect],
-    in_program: Iterable[str],
+    terms: ToolTerms,
     context_of: ContextOf,
 ) -> list[Tool]:
     """Return the tools of agents, without those that run in the program.
@@ -140,17 +140,15 @@ def tools_of(
     Raises InvalidAgent for a name that no agent has, and for two tools of one name.
     """
     known = _functions(agents)
-    inner = set(in_program)
-    for word, names in (("effects", set(effects)), ("in_program", inner)):
-        if wrong := sorted(names - known.keys()):
-            there_are = ", ".join(known) or "none"
-            raise InvalidAgent(f"{word} names {wrong[0]!r}, and the agents have the tools: {there_are}")
+    terms.check(known, "the agents have")
     found: list[Tool] = []
     for name, one in known.items():
-        if name not in inner and not is_agent(one):
-            found.append(_tool(one, effects.get(name, "write"), context_of))
-        elif one.needs_approval is not False:
-            found.append(_permission(one))
+        if name not in terms.in_program and not is_agent(one):
+            found.append(_tool(one, terms, context_of))
+        elif permission := terms.permission(
+            name, one.description or "", one.params_json_schema, is_asked=one.needs_approval is not False
+        ):
+            found.append(permission)
     return found
 
 
@@ -178,7 +176,7 @@ def _are_one(first: FunctionTool, second: FunctionTool) -> bool:
     return function is not None and function is getattr(second, "__wrapped__", None)
 
 
-def _tool(one: FunctionTool, effect: Effect, context_of: ContextOf) -> Tool:
+def _tool(one: FunctionTool, terms: ToolTerms, context_of: ContextOf) -> Tool:
     bare = set_function_tool_failure_error_function(copy.copy(one), None)
 
     def begin(arguments: dict[str, Any], ctx: ToolContext) -> Coroutine[Any, Any, str | Blocks]:
@@ -201,14 +199,15 @@ def _tool(one: FunctionTool, effect: Effect, context_of: ContextOf) -> Tool:
         one.description or "",
         one.params_json_schema,
         run_sync if is_sync else run,
-        effect,
+        terms.effect(one.name),
         one.timeout_seconds,
-        approval="before" if one.needs_approval is not False else "never",
+        approval=terms.approval(one.name, is_asked=one.needs_approval is not False),
     )
 
 
 async def _answer(tool: FunctionTool, context: FrameworkContext[Any], written: str) -> str | Blocks:
-    return _told(tool.name, await tool.on_invoke_tool(context, written))
+    with untraced():
+        return _told(tool.name, await tool.on_invoke_tool(context, written))
 
 
 class _Caller:
@@ -242,15 +241,6 @@ def _at_once(work: Coroutine[Any, Any, str | Blocks], name: str) -> object:
         asyncio._set_running_loop(before)
         work.close()
     raise TypeError(f"tool {name!r} waits for something: make its function async")
-
-
-def _permission(one: FunctionTool) -> Tool:
-    async def run(arguments: dict[str, Any]) -> str:
-        return "approved"
-
-    return Tool(
-        one.name, one.description or "", one.params_json_schema, run, effect="read", approval="before"
-    )
 
 
 def _told(name: str, result: object) -> str | Blocks:

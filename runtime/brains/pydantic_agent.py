@@ -8,266 +8,114 @@ run in a unit of its own, and keeps what that returns. A tool call in our log is
 effect, an approval and limits, and may run in a process that never had the closure. So it is not used.
 
 Rules
-  - What the framework makes of chance or of the clock is taken from the run: its run id and its clock.
-  - Failed, interrupted and refused calls are told to the model as failed tools, and the run goes on.
+  - Each agent that runs in the brain runs through its gate, in whatever function its run begins.
   - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pydantic
 from pydantic_ai import Agent as FrameworkAgent
-from pydantic_ai import ModelRetry
 from pydantic_ai._utils import disable_threads
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import (
-    DeferredToolRequests,
-    DeferredToolResults,
-    RunContext,
-    ToolDefinition,
-)
-from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
-from callboard.actors.protocol.effects import Effect
-from callboard.actors.protocol.errors import (
-    CallFailed,
-    DelegationFailed,
-    Interrupted,
-    InvalidAgent,
-    MisuseError,
-    NotApproved,
-)
-from callboard.runtime.brains.common import (
-    EARLIER_MAX,
-    NOTHING_SAID,
-    Brain,
-    Latch,
-    latching,
-    settings_of,
-)
-from callboard.runtime.brains.pydantic_messages import Conversation, earlier_messages, user_content
-from callboard.runtime.brains.pydantic_model import PydanticAIModel
-from callboard.runtime.brains.pydantic_tools import RETRY, tools_of
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result_of
+from callboard.runtime.brains.pydantic_messages import earlier_messages, user_content
+from callboard.runtime.brains.pydantic_model import PydanticAIModel, model_key
+from callboard.runtime.brains.pydantic_run import BrainRun, Parts, inside
+from callboard.runtime.brains.pydantic_tools import functions_of, tools_of
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
-
-_DROPPED: Final = ("timeout", "max_tokens")
-
-
-class Gate(Model):
-    """The model of a run: each request is a question of the program."""
-
-    def __init__(self, ctx: ProgramContext) -> None:
-        super().__init__()
-        self._ctx = ctx
-        self._said = Conversation()
-        self.latch = Latch()
-
-    @property
-    def model_name(self) -> str:
-        """Return the name under which responses stand in the framework's history."""
-        return "callboard"
-
-    @property
-    def system(self) -> str:
-        """Return the name of the provider."""
-        return "callboard"
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Ask the session's model. Raises DelegationFailed; MisuseError for a request that cannot be put."""
-        self.latch.check()
-        settings, wanted = self.prepare_request(model_settings, model_request_parameters)
-        system, said = self._said.written(self.prepare_messages(messages, wanted))
-        parts = [part.content for part in wanted.instruction_parts or []]
-        settings_given, max_tokens = _settings_of(settings)
-        tools = _tools(wanted)
-        try:
-            reply = await self._ctx.ask_model(
-                messages=said or [NOTHING_SAID],
-                tools=tools,
-                system="\n\n".join(filter(None, [*system, *parts])),
-                settings=settings_given,
-                max_tokens=max_tokens,
-                force_tool=_forced(wanted, tools),
-            )
-        except DelegationFailed as error:
-            self.latch.keep(error)
-            raise
-        return self._said.response(reply, self.model_name)
-
-    def request_stream(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
-    ) -> Any:
-        """Refuse. Raises MisuseError."""
-        raise MisuseError(
-            "a brain does not stream, because the program gets each reply as a whole; "
-            "watch the session's own text instead"
-        )
-
-
-def _settings_of(settings: ModelSettings | None) -> tuple[dict[str, object], int | None]:
-    """Return the parameters of a question, and the most tokens of its reply. Raises MisuseError."""
-    given = settings or {}
-    most = given.get("max_tokens")
-    return settings_of(given, _DROPPED, "model_settings"), most if isinstance(most, int) else None
-
-
-def _tools(wanted: ModelRequestParameters) -> list[dict[str, object]]:
-    # The framework has refused a service's own tools by now: the gate supports none.
-    return [
-        {
-            "name": one.name,
-            "description": one.description or "",
-            "input_schema": one.parameters_json_schema,
-        }
-        for one in (*wanted.declared_function_tools, *wanted.output_tools)
-    ]
-
-
-def _forced(wanted: ModelRequestParameters, tools: Sequence[Mapping[str, object]]) -> str:
-    """Return the only tool, if the reply must call one; empty for any other request."""
-    return str(tools[0]["name"]) if not wanted.allow_text_output and len(tools) == 1 else ""
-
-
-class Hooks(AbstractCapability[Any]):
-    """The hooks of a run: its ids and its clock, and where its tools run. inner: those of the program."""
-
-    def __init__(self, ctx: ProgramContext, run: str, tools: Collection[str], inner: Collection[str]) -> None:
-        self._ctx = ctx
-        self._run = run
-        self._tools = tools
-        self._inner = inner
-
-    def get_default_run_id(self) -> str:
-        """Return the name of the program's run."""
-        return self._run
-
-    def get_default_conversation_id(self, run_id: str) -> str:
-        """Return the same name."""
-        return self._run
-
-    def get_run_clock(self) -> Callable[[], datetime]:
-        """Return the clock of the program's steps."""
-        return self._ctx.now
-
-    async def handle_deferred_tool_calls(
-        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
-    ) -> DeferredToolResults | None:
-        """Let every call that needs an approval go on: our own approval of the call asks the person."""
-        if not requests.approvals:
-            return None
-        return DeferredToolResults(approvals={call.tool_call_id: True for call in requests.approvals})
-
-    async def wrap_tool_execute(
-        self,
-        ctx: RunContext[Any],
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: dict[str, Any],
-        handler: Callable[[dict[str, Any]], Awaitable[Any]],
-    ) -> Any:
-        """Call the tool by the session, or in the program. Raises ModelRetry, ToolFailed as the tool does."""
-        name = call.tool_name
-        if name in self._inner or tool_def.kind == "output":
-            return await handler(args)
-        if name not in self._tools:
-            raise MisuseError(
-                f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
-                "define it on the agent, or name it in `in_program`"
-            )
-        try:
-            return await self._ctx.call(name, **call.args_as_dict())
-        except (Interrupted, NotApproved) as error:
-            raise ToolFailed(str(error)) from None
-        except CallFailed as error:
-            if (words := retry_words(error.text)) is not None:
-                raise ModelRetry(words) from None
-            raise ToolFailed(error.text) from None
-
-
-def retry_words(text: str) -> str | None:
-    """Return the words of a `ModelRetry` that a tool raised; None for another failure."""
-    _, mark, words = text.partition(f"{RETRY}: ")
-    return words if mark else None
 
 
 class PydanticAIBrain(Brain):
     """An agent of Pydantic AI as a program; `pydantic_ai_agent` makes one."""
 
-    def __init__(
-        self,
-        agent: FrameworkAgent[Any, Any],
-        name: str,
-        in_program: frozenset[str],
-        deps: object,
-        **options: Any,
-    ) -> None:
-        self._framework_agent = agent
-        self._in_program = in_program
-        self._deps = deps
+    def __init__(self, parts: Parts, name: str, **options: Any) -> None:
+        self._parts = parts
         super().__init__(self._run, name, **options)
 
     async def _run(self, ctx: ProgramContext, prompt: object) -> object:
-        gate = Gate(ctx)
-        hooks = Hooks(ctx, ctx.run_name, self.tools.keys(), self._in_program)
+        run = BrainRun(ctx, self._parts)
         earlier = [(one.prompt, one.text) for one in ctx.earlier(EARLIER_MAX)]
         asked = user_content(ctx.prompt_json) if isinstance(prompt, str) else str(to_jsonable_python(prompt))
-        with latching(ctx, gate.latch), disable_threads():
-            result = await self._framework_agent.run(
+        with latching(ctx, run.latch), disable_threads(), inside(run):
+            result = await self._parts.agents[0].run(
                 asked,
                 message_history=earlier_messages(earlier) or None,
-                model=gate,
-                deps=self._deps,
-                capabilities=[hooks],
-                usage_limits=UsageLimits(request_limit=None),  # ours hold
+                model=run.model,
+                deps=self._parts.deps,
             )
-        return result.output if isinstance(result.output, str) else to_jsonable_python(result.output)
+        return result_of(result.output)
 
 
 def pydantic_brain(
     agent: object,
     name: str,
     description: str,
-    effects: Mapping[str, Effect],
-    in_program: Collection[str],
+    terms: ToolTerms,
+    nested: Sequence[FrameworkAgent[Any, Any]],
     deps: object,
     model: ModelChoice | str | None,
+    *,
+    models: Sequence[ModelChoice | str],
     **options: Any,
 ) -> PydanticAIBrain:
     """Make the brain of an agent. Raises InvalidAgent for one that cannot be recorded."""
-    if not isinstance(agent, FrameworkAgent):
-        raise InvalidAgent(f"{agent!r:.80} is not a pydantic_ai.Agent")
-    called = name or agent.name or ""
-    tools = tools_of(agent, effects, in_program, lambda ctx: ctx.deps if deps is None else deps)
-    if model is None and agent.model is not None:
-        model = PydanticAIModel(agent.model)
-    kind = agent.output_type
+    agents = [_agent(one) for one in (agent, *nested)]
+    first = agents[0]
+    known = functions_of(agents)
+    terms.check(known, "the agents have")
+    own = tools_of(known, terms, lambda ctx: ctx.deps if deps is None else deps)
+    named = None if model is not None else _models(agents, models)
+    if named is not None and first.model is not None:
+        model = named[model_key(first.model)]
+    others = [one for one in (named or {}).values() if one is not model and one not in models]
+    names = None if named is None else {key: _name(one, model) for key, one in named.items()}
+    kind = first.output_type
     is_typed = isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
     return PydanticAIBrain(
-        agent,
-        called,
-        frozenset(in_program),
-        deps,
-        description=description or agent.description or "",
-        tools=tools,
+        Parts(
+            agents,
+            frozenset(one.name for one in own),
+            frozenset(terms.in_program),
+            names,
+            deps,
+        ),
+        name or first.name or "",
+        description=description or first.description or "",
+        tools=own,
         model=model,
+        models=[*others, *models],
         schema=kind if is_typed else None,
         **options,
     )
+
+
+def _agent(one: object) -> FrameworkAgent[Any, Any]:
+    if not isinstance(one, FrameworkAgent):
+        raise InvalidAgent(f"{one!r:.80} is not a pydantic_ai.Agent")
+    return one
+
+
+def _models(
+    agents: Iterable[FrameworkAgent[Any, Any]], listed: Iterable[ModelChoice | str]
+) -> dict[object, PydanticAIModel]:
+    """Return the models that agents name, each under a name of its own. listed: those that there are."""
+    found = {one.key: one for one in listed if isinstance(one, PydanticAIModel)}
+    for agent in agents:
+        if agent.model is None or model_key(agent.model) in found:
+            continue
+        one, taken = PydanticAIModel(agent.model), {other.spec.name for other in found.values()}
+        if one.spec.name in taken:
+            one = PydanticAIModel(agent.model, name=f"{one.spec.name}#{len(found) + 1}")
+        found[one.key] = one
+    return found
+
+
+def _name(one: PydanticAIModel, default: ModelChoice | str | None) -> str:
+    """Return the name by which a question asks a model; empty for the brain's own."""
+    return "" if one is default else one.spec.name

@@ -27,18 +27,30 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 _ENDS: Final = {"length": "max_tokens", "content_filter": "refusal"}
 
 
+def model_key(model: object) -> object:
+    """Return the key of a model that an agent names, by its object or its name."""
+    return model if isinstance(model, str) else id(model)
+
+
 class PydanticAIModel:
     """A model of Pydantic AI in a session. model: the object, or its name, as `Agent` takes it.
 
-    max_tokens: of a reply, where its request states none. prices: for limits of cost.
+    max_tokens: of a reply, where its request states none. prices: for limits of cost. name: in the session,
+    by default that of the service and of the model.
     """
 
     def __init__(
-        self, model: Model | str | Any, *, max_tokens: int = 8_192, prices: Prices | None = None
+        self,
+        model: Model | str | Any,
+        *,
+        max_tokens: int = 8_192,
+        prices: Prices | None = None,
+        name: str = "",
     ) -> None:
+        self.key = model_key(model)
         self._model = infer_model(model)
-        name = f"pydantic-ai:{self._model.system}:{self._model.model_name}"
-        self.spec = ModelSpec(name, max_tokens, prices=prices)
+        called = name or f"pydantic-ai:{self._model.system}:{self._model.model_name}"
+        self.spec = ModelSpec(called, max_tokens, prices=prices)
 
     def __repr__(self) -> str:
         return f"PydanticAIModel({self.spec.name!r})"

@@ -5,64 +5,84 @@ of the framework's run is at hand: the function gets a `RunContext` with the dep
 nothing else. `ModelRetry` comes back to the run by its words.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pydantic
 from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.messages import ToolReturn
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.tools import Tool as FrameworkTool
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
-from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import Tool
 
 RETRY: Final = "ModelRetry"
+DEFERRED: Final = frozenset({"ApprovalRequired", "CallDeferred"})
+"""The exceptions by which a function leaves its call to the run."""
+
 DepsOf = Callable[[ToolContext], object]
 
 
-def tools_of(
-    agent: Agent[Any, Any],
-    effects: Mapping[str, Effect],
-    in_program: Iterable[str],
-    deps_of: DepsOf,
-) -> list[Tool]:
-    """Return the tools of an agent, without those that run in the program.
+def tools_of(known: Mapping[str, FrameworkTool[Any]], terms: ToolTerms, deps_of: DepsOf) -> list[Tool]:
+    """Return the tools of agents by their names, without those that run in the program.
 
-    Raises InvalidAgent for a name that it does not have, and for a toolset that is no list of functions.
+    Of those that need an approval, return a tool that does nothing: the person approves its calls.
     """
-    known = dict(_functions(agent))
-    inner = set(in_program)
-    for word, names in (("effects", set(effects)), ("in_program", inner)):
-        if wrong := sorted(names - known.keys()):
-            there_are = ", ".join(known) or "none"
-            raise InvalidAgent(f"{word} names {wrong[0]!r}, and the agent has the tools: {there_are}")
-    return [
-        _tool(one, effects.get(name, "write"), deps_of) for name, one in known.items() if name not in inner
-    ]
+    found: list[Tool] = []
+    for name, one in known.items():
+        if name not in terms.in_program:
+            found.append(_tool(one, terms, deps_of))
+        elif permission := terms.permission(
+            name, one.description or "", one.function_schema.json_schema, is_asked=one.requires_approval
+        ):
+            found.append(permission)
+    return found
 
 
-def _functions(agent: Agent[Any, Any]) -> Iterator[tuple[str, FrameworkTool[Any]]]:
-    seen: set[str] = set()
-    for toolset in agent.toolsets:
-        if not isinstance(toolset, FunctionToolset):
+def functions_of(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[Any]]:
+    """Return the function tools of agents by their names.
+
+    Raises InvalidAgent for two tools of one name, for a toolset that is not a list of functions, and for a
+    tool that a service runs.
+    """
+    found: dict[str, FrameworkTool[Any]] = {}
+    for agent in agents:
+        _check_native(agent)
+        own: set[str] = set()
+        for toolset in agent.toolsets:
+            if not isinstance(toolset, FunctionToolset):
+                raise InvalidAgent(
+                    f"{type(toolset).__name__} of agent {agent.name!r} is not a list of functions, so its "
+                    "calls cannot be recorded; give its functions as tools, or an MCP server as "
+                    "`tools=[...]` of a host"
+                )
+            for name, one in toolset.tools.items():
+                if name in own or found.setdefault(name, one).function is not one.function:
+                    raise InvalidAgent(
+                        f"two tools have the name {name!r}, one of them of agent {agent.name!r}; rename one"
+                    )
+                own.add(name)
+    return found
+
+
+def _check_native(agent: Agent[Any, Any]) -> None:
+    for native in agent.root_capability.get_native_tools():
+        # A function that returns one is called in the run, and the framework refuses its tool there.
+        if isinstance(native, AbstractNativeTool) and not native.optional:
             raise InvalidAgent(
-                f"{type(toolset).__name__} of the agent is not a list of functions, so its calls cannot be "
-                "recorded; give its functions as tools, or an MCP server as `tools=[...]` of a host"
+                f"agent {agent.name!r}: the service itself would run the tool {native.kind!r}, so its calls "
+                "cannot be recorded; give a function in its place"
             )
-        for name, one in toolset.tools.items():
-            if name in seen:
-                raise InvalidAgent(f"two tools of the agent have the name {name!r}; rename one")
-            seen.add(name)
-            yield name, one
 
 
-def _tool(one: FrameworkTool[Any], effect: Effect, deps_of: DepsOf) -> Tool:
+def _tool(one: FrameworkTool[Any], terms: ToolTerms, deps_of: DepsOf) -> Tool:
     schema = one.function_schema
 
     async def run(arguments: dict[str, Any], ctx: ToolContext) -> object:
@@ -82,7 +102,7 @@ def _tool(one: FrameworkTool[Any], effect: Effect, deps_of: DepsOf) -> Tool:
         one.description or "",
         schema.json_schema,
         run,
-        effect,
+        terms.effect(one.name),
         one.timeout,
-        approval="before" if one.requires_approval else "never",
+        approval=terms.approval(one.name, is_asked=one.requires_approval),
     )

@@ -69,6 +69,12 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFiel
         except msgspec.DecodeError:
             return cls(bool(report.strip()), report)
 
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """Return the JSON schema of a report, for a specialist that is an agent of another framework."""
+        found: dict[str, Any] = msgspec.json.decode(bytes(REPORT.schema))
+        return found
+
 
 def _report_type() -> OutputType:
     full = output_type(SpecialistResult)
@@ -95,6 +101,14 @@ class Finding(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     specialist: str
     result: SpecialistResult
     kind: str = "reported"
+
+    @classmethod
+    def from_value(cls, specialist: str, value: object) -> "Finding":
+        """Read a report that is a JSON value. One of another form is a finding without an answer."""
+        try:
+            return cls(specialist, msgspec.convert(value, SpecialistResult))
+        except msgspec.ValidationError as error:
+            return cls(specialist, SpecialistResult(False, error=f"no report: {error}"), "no_report")
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=True):

@@ -7,13 +7,13 @@ The words of a specialist that failed: of the one folded result that its caller 
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent, InvalidPrompt
+from callboard.actors.protocol.errors import DelegationFailed, InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.usage import Usage, plus
 from callboard.runtime.orchestrator.analysis import (
@@ -35,29 +35,20 @@ from callboard.runtime.orchestrator.contracts import (
     SpecialistResult,
     returned,
 )
+from callboard.runtime.orchestrator.route import Merge, Mode, Route, Rules
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import ProgramCrashed, ending_of
 from callboard.runtime.sessions.outcome import Outcome
 
-Mode: TypeAlias = Literal["sequential", "parallel"]
 Analyzer: TypeAlias = Callable[[str], QueryIntent] | ModelAnalyzer
-Merge: TypeAlias = Callable[[Sequence[Finding]], OrchestratorResult]
 EARLIER_MAX: Final = 5
 """Earlier questions of a session that a specialist is told."""
 EARLIER_CHARS_MAX: Final = 2_000
 """Characters of an earlier question or answer that a specialist is told. A longer one is cut."""
 WORDS_CHARS_MAX: Final = 500
 """Characters of each part, since the reason goes into the answer of the orchestrator."""
-
-
-class _Asked(NamedTuple):
-    """A question on its way. earlier: the questions before it in the session."""
-
-    query: str
-    scope: tuple[str, ...]
-    earlier: tuple[Exchange, ...]
 
 
 class Orchestrator(Program[OrchestratorResult]):
@@ -130,6 +121,22 @@ class Orchestrator(Program[OrchestratorResult]):
                 spent[one.profile] = plus(spent.get(one.profile, Usage()), one.usage)
         return replace(merged, usage=OrchestratorUsage(outcome.usage, spent))
 
+    def route(self, question: Question | str, intent: QueryIntent | None = None) -> Route:
+        """Return the route of a question, for a host of another kind that asks the specialists itself.
+
+        question: also as a prompt, which has one with a scope as JSON. intent: of the question, by default
+        that of the analyzer. Raises MisuseError without an intent if a model analyses the questions.
+        """
+        asked = Question.from_prompt(question) if isinstance(question, str) else question
+        if intent is None:
+            if isinstance(self.analyzer, ModelAnalyzer):
+                raise MisuseError("a ModelAnalyzer asks a model: pass the intent, `route(question, intent)`")
+            intent = returned("the analyzer", self.analyzer(asked.query), QueryIntent)
+        return Route(self._rules(), asked, intent)
+
+    def _rules(self) -> Rules:
+        return Rules(self.registry, self.enabled, self.router, self.aggregator, self.mode)
+
     async def _run(self, ctx: ProgramContext, prompt: str) -> OrchestratorResult:
         asked = Question.from_prompt(prompt)
         if not self.enabled:
@@ -138,44 +145,29 @@ class Orchestrator(Program[OrchestratorResult]):
         # Runs that were recorded without earlier questions go on so.
         earlier = _exchanges(ctx.earlier(EARLIER_MAX)) if ctx.since("earlier-questions") else ()
         intent = await intent_of(self.analyzer, ctx, asked.query, earlier)
-        names = self.router.select(asked.query, intent, self.enabled)
+        route = Route(self._rules(), asked, intent, earlier)
         ask = self._in_parallel if self.mode == "parallel" else self._in_sequence
-        found = await ask(ctx, _Asked(asked.query, asked.scope, earlier), intent, names)
-        merged = returned("the aggregator", self.aggregator(found), OrchestratorResult)
-        more = {"intent": msgspec.to_builtins(intent), "route": [one.specialist for one in found]}
-        return _given(replace(merged, data={**merged.data, **more}), more)
+        found = await ask(ctx, route, earlier)
+        return _given(route.merged(found), route.facts(found))
 
     async def _in_parallel(
-        self, ctx: ProgramContext, asked: _Asked, intent: QueryIntent, names: Sequence[str]
+        self, ctx: ProgramContext, route: Route, earlier: tuple[Exchange, ...]
     ) -> list[Finding]:
-        return await asyncio.gather(
-            *(self._ask(ctx, name, self._context(asked, intent, name)) for name in names)
-        )
+        names = route.next()
+        return await asyncio.gather(*(self._ask(ctx, name, route.context(name)) for name in names))
 
     async def _in_sequence(
-        self, ctx: ProgramContext, asked: _Asked, intent: QueryIntent, names: Sequence[str]
+        self, ctx: ProgramContext, route: Route, earlier: tuple[Exchange, ...]
     ) -> list[Finding]:
         found: list[Finding] = []
-        line = list(dict.fromkeys([*names, *self.router.fallback(self.enabled)]))
-        takes_hops = intent.requires_multi_hop
-        while line and len(found) < self.router.max_hops:
-            name = line.pop(0)
-            context = self._context(asked, intent, name, tuple(found))
-            found.append(await self._ask(ctx, name, context))
-            if self.router.answered(intent, found):
-                break
-            if takes_hops and (left := open_questions(found[-1])):
-                asked = asked._replace(query=left[0])
-                intent = await intent_of(self.analyzer, ctx, asked.query, asked.earlier)
-                line = [*self.router.select(asked.query, intent, self.enabled)]
+        takes_hops = route.intent.requires_multi_hop
+        while names := route.next(found):
+            found.append(await self._ask(ctx, names[0], route.context(names[0], found)))
+            left = open_questions(found[-1]) if takes_hops else ()
+            if left and not self.router.answered(route.intent, found):
+                intent = await intent_of(self.analyzer, ctx, left[0], earlier)
+                route = route.hop(left[0], intent, found)
         return found
-
-    def _context(
-        self, asked: _Asked, intent: QueryIntent, name: str, found: tuple[Finding, ...] = ()
-    ) -> SpecialistContext:
-        calls_max = self.registry.get(name).max_iterations if name in self.registry else 0
-        earlier = asked.earlier or msgspec.UNSET
-        return SpecialistContext(asked.query, asked.scope, intent.hints, calls_max, found, earlier)
 
     async def _ask(self, ctx: ProgramContext, name: str, context: SpecialistContext) -> Finding:
         """Return the finding of a specialist; one without an answer for each way in which it can fail."""

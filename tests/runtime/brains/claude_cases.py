@@ -30,6 +30,6 @@ def options(note: Note, words: str = WORDS, **more: Any) -> ClaudeAgentOptions:
     return ClaudeAgentOptions(system_prompt=words, mcp_servers={"cb": server}, **more)
 
 
-def brain(note: Note, words: str = WORDS) -> Any:
+def brain(note: Note, words: str = WORDS, **more: Any) -> Any:
     """Return the brain of such a client."""
-    return claude_agent(options(note, words), "expert", description="Knows.", effects={"add": "read"})
+    return claude_agent(options(note, words), "expert", description="Knows.", effects={"add": "read"}, **more)

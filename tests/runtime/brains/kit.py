@@ -46,54 +46,57 @@ def results(request: ModelRequest) -> list[tuple[str, bool]]:
 class Framework(NamedTuple):
     """The expert of a framework.
 
-    make: of a list of notes and of its words. first: the calls of its first answer. later: its other answers.
-    end: the kind and the text of its run. points: what it does, by its notes. modules: to do without.
-    changed: the words of a divergence after other words. fakes: of its tools, where a simulation needs some.
+    make: of a list of notes, its words, and options of its brain. answers: of its model. end: the kind and
+    the text of its run. points: what it does, by its notes. modules: to do without. changed: the words of a
+    divergence after other words. fakes: of its tools, where a simulation needs some. prefix: of their names,
+    for the model. is_forgetful: it does not hear of earlier asks.
     """
 
     name: str
-    make: Callable[[list[str], str], Any]
+    make: Callable[..., Any]
     answers: tuple[Any, ...]
     end: tuple[str, str]
     points: tuple[str, ...]
     modules: tuple[str, ...]
     changed: str = r'"Be terse\."'
     fakes: Mapping[str, Callable[..., object]] = {}
+    prefix: str = ""
+    is_forgetful: bool = False
 
     def policy(self, request: ModelRequest) -> Any:
         """Answer as the model of the expert."""
         return self.answers[turns_in(request)]
 
-    def brain(self, notes: list[str] | None = None, words: str = WORDS) -> Any:
+    def brain(self, notes: list[str] | None = None, words: str = WORDS, **more: Any) -> Any:
         """Make the expert."""
-        return self.make([] if notes is None else notes, words)
+        return self.make([] if notes is None else notes, words, **more)
 
 
-def _pydantic(notes: list[str], words: str) -> Any:
+def _pydantic(notes: list[str], words: str, **more: Any) -> Any:
     from callboard.brains import pydantic_ai_agent
 
     agents = import_module("tests.runtime.brains.agents")
-    return pydantic_ai_agent(agents.expert(notes, words), effects=EFFECTS)
+    return pydantic_ai_agent(agents.expert(notes, words), effects=EFFECTS, **more)
 
 
-def _langgraph(notes: list[str], words: str) -> Any:
+def _langgraph(notes: list[str], words: str, **more: Any) -> Any:
     from callboard.brains import langgraph_agent
 
     graphs = import_module("tests.runtime.brains.graphs")
-    return langgraph_agent(graphs.expert(notes, words), description="Knows.", effects=EFFECTS)
+    return langgraph_agent(graphs.expert(notes, words), description="Knows.", effects=EFFECTS, **more)
 
 
-def _openai(notes: list[str], words: str) -> Any:
+def _openai(notes: list[str], words: str, **more: Any) -> Any:
     """Make an agent that hands off to the expert."""
     from callboard.brains import openai_agent
 
     cases = import_module("tests.runtime.brains.openai_cases")
-    return openai_agent(cases.desk(notes, words), "expert", description="Knows.", effects=EFFECTS)
+    return openai_agent(cases.desk(notes, words), "expert", description="Knows.", effects=EFFECTS, **more)
 
 
-def _claude(notes: list[str], words: str) -> Any:
+def _claude(notes: list[str], words: str, **more: Any) -> Any:
     cases = import_module("tests.runtime.brains.claude_cases")
-    return cases.brain(notes.append, words)
+    return cases.brain(notes.append, words, **more)
 
 
 _CALLS = calls(call("add", a=2, b=3), call("save", key="k"), call("add", a=8, b=1))
@@ -139,6 +142,8 @@ _ALL: Final = (
         ("claude_agent_sdk", "mcp"),
         "with another system prompt",
         {"add": lambda a, b: str(a + b), "save": lambda key: f"saved {key}"},
+        "mcp__cb__",
+        is_forgetful=True,
     ),
 )
 FRAMEWORKS: Final = {one.name: one for one in _ALL}

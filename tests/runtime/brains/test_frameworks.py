@@ -117,7 +117,7 @@ def test_names_descriptions_and_tools_are_those_of_the_agent() -> None:
         (
             expert(),
             {"effects": {"sub": "read"}},
-            "effects names 'sub', .* has the tools: add, save",
+            "effects names 'sub', .* have the tools: add, save",
         ),
         (expert(), {"in_program": ["sub"]}, "in_program names 'sub'"),
         (expert(), {"effects": {"add": "reads"}}, "tool add: effect is"),
@@ -143,5 +143,5 @@ def test_a_tool_with_a_name_that_no_model_may_have_and_two_of_one_name_are_refus
     two: FrameworkAgent[None, str] = FrameworkAgent(
         name="two", tools=[look], toolsets=[FunctionToolset([look])]
     )
-    with pytest.raises(InvalidAgent, match="two tools of the agent have the name 'look'"):
+    with pytest.raises(InvalidAgent, match="two tools have the name 'look', one of them of agent 'two'"):
         pydantic_ai_agent(two)

@@ -15,6 +15,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import openai_agent
 from callboard.replay.recording import Recording
+from callboard.runtime.approvals import Approval, ApprovalAnswer
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
 from tests.runtime.brains.kit import results, run, turns_in
@@ -87,6 +88,27 @@ def test_a_person_decides_about_a_call_and_the_model_reads_a_refusal() -> None:
     assert [told[0], told[2]] == [("paid 1", False), ("because", False)]
     assert [is_error for _, is_error in told] == [False, True, False, True]
     assert all("too much" in told[at][0] for at in (1, 3))
+
+
+def test_an_agent_used_as_a_tool_gets_the_arguments_that_a_person_gives_instead() -> None:
+    heard: list[str] = []
+    inner = agents.Agent("inner", instructions="Inner.")
+    lead = agents.Agent("lead", tools=[inner.as_tool("ask_inner", "Ask.", needs_approval=True)])
+
+    def answers(request: ModelRequest) -> Any:
+        if b"Inner." in bytes(request.system):
+            heard.append(request.conversation[0]["content"][0]["text"])
+            return say("because")
+        return say("done") if turns_in(request) else call("ask_inner", input="why?")
+
+    async def approve(question: Approval) -> ApprovalAnswer:
+        return ApprovalAnswer(True, arguments={"input": "how?"})
+
+    async def ask() -> Any:
+        async with Runtime(":memory:", model=ScriptedModel(answers), approve=approve) as runtime:
+            return await runtime.run(openai_agent(lead), "go")
+
+    assert (asyncio.run(ask()).text, heard) == ("done", ["how?"])
 
 
 def test_earlier_asks_of_a_session_are_its_history() -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
-from pydantic_ai import RunContext
+from pydantic_ai import RunContext, TextOutput
 from pydantic_ai.capabilities import NativeTool
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest as Request
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -195,8 +197,8 @@ class Nested:
 
     @staticmethod
     def native() -> FrameworkAgent[Any, str]:
-        """A service's own tool."""
-        return FrameworkAgent(name="native", capabilities=[NativeTool(WebSearchTool())])
+        """A service's own tool, of which nothing is known before the run."""
+        return FrameworkAgent(name="native", capabilities=[NativeTool(lambda ctx: WebSearchTool())])
 
     @staticmethod
     def settings() -> FrameworkAgent[Any, str]:
@@ -231,6 +233,17 @@ def test_a_way_past_the_gate_is_refused(make: Callable[[], Any], inner: Any, why
     assert why in outcome.detail
 
 
+def test_an_output_of_msgspec_is_a_value_of_json() -> None:
+    class Verdict(msgspec.Struct):
+        good: bool
+
+    def verdict(words: str) -> Any:
+        return [Verdict(good=words == "yes")]
+
+    agent: FrameworkAgent[Any, Any] = FrameworkAgent(name="judge", output_type=TextOutput(verdict))
+    assert run(pydantic_ai_agent(agent), saying("yes")).structured_output == [{"good": True}]
+
+
 def test_a_stream_is_refused() -> None:
     agent: FrameworkAgent[Any, str] = FrameworkAgent(name="streams")
     inner: FrameworkAgent[Any, str] = FrameworkAgent(name="inner")
@@ -246,14 +259,14 @@ def test_a_stream_is_refused() -> None:
     assert "a brain does not stream" in outcome.detail
 
 
-def test_a_model_without_network_that_is_not_led_through_the_gate_is_opaque() -> None:
-    inner = FrameworkAgent(TestModel(custom_output_text="local"), name="inner")
+def test_a_local_model_that_is_asked_without_an_agent_is_opaque() -> None:
+    model = TestModel(custom_output_text="local")
     agent: FrameworkAgent[Any, str] = FrameworkAgent(name="opaque")
 
     @agent.tool_plain
     async def ask() -> str:
         """Ask a model that the runtime does not see."""
-        return str((await inner.run("x")).output)
+        return str((await model_request(model, [Request.user_text_prompt("x")])).parts[0])
 
     outcome = run(
         pydantic_ai_agent(agent, in_program=["ask"]),

@@ -16,7 +16,7 @@ from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Reply
-from callboard.runtime.orchestrator.orchestrator import Mode
+from callboard.runtime.orchestrator.route import Mode
 from tests.effort import effort
 from tests.runtime.orchestrator.kit import answering, gives_up, questions
 

@@ -21,13 +21,9 @@ def host_of(framework: str, rules: Orchestrator, tools: Tools) -> tuple[Agent, S
     rules: the orchestrator whose specialists and rules it takes over. Raises MissingExtra.
     """
     try:
-        from regreader.frameworks.decisions import decisions
-        from regreader.frameworks.parts import parts_of
-
+        parts, decisions = (import_module(f"regreader.frameworks.{one}") for one in ("parts", "decisions"))
         module = import_module(f"regreader.frameworks.{_MODULES[framework]}")
     except ModuleNotFoundError as error:
         told = f"{framework} needs {error.name}: pip install 'regreader[{framework}]'"
         raise MissingExtra(told) from error
-    parts = parts_of(rules, tools)
-    host: Agent = module.host_of(parts)
-    return host, decisions(parts)
+    return module.host_of(parts.Parts(rules, tools)), decisions.decisions(rules)

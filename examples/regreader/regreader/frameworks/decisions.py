@@ -5,18 +5,17 @@ first call that has no result yet. Any framework can ask it, since it knows a sp
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from callboard import Call, ModelRequest, Reply, ScriptedModel, call, calls
-from callboard.orchestrator import Question, SpecialistContext, SpecialistResult, ToolUse
-from regreader.frameworks.parts import Parts, finding
+from callboard.orchestrator import Finding, Orchestrator, Question, SpecialistContext, ToolUse
 from regreader.policies import Policy
 from regreader.tools import TOOL_NAMES, Found
 
-Result = tuple[str, Any, bool]  # the tool, what it found, whether the call failed
+Result = tuple[str, Any]  # the name of a tool, and what it found; None if the call failed
 _NO_SESSION: Any = None  # a policy reads nothing of its context but the results of calls
 
 
@@ -27,59 +26,50 @@ class _WantedCall(Exception):
 class _Policy(Policy):
     """A policy whose calls get the results of a conversation."""
 
-    def __init__(self, context: SpecialistContext, results: Iterable[Any]) -> None:
+    def __init__(self, context: SpecialistContext, results: list[Result]) -> None:
         super().__init__(_NO_SESSION, context)
         self._results = iter(results)
 
     async def call(self, tool: str, **arguments: object) -> Any:
         """Return the next result of the conversation."""
         self.calls.append(ToolUse(tool, arguments))
-        for found in self._results:
+        for _, found in self._results:
             return found
         raise _WantedCall
 
 
-def decisions(parts: Parts) -> ScriptedModel:
+def decisions(rules: Orchestrator) -> ScriptedModel:
     """Return the model that decides as the policies do, in the place of a real one."""
 
     def answer(request: ModelRequest) -> Call | Reply:
         words = str(json.loads(bytes(request.system)))
         names = [str(json.loads(bytes(tool))["name"]) for tool in request.tools]
+        report = next(one for one in names if not one.endswith(TOOL_NAMES) and not one.startswith("ask_"))
         prompt, results = _read(request)
-        known = (one.name for one in parts.rules.enabled if one.instructions in words)
-        if (name := next(known, "")) == "":
-            return _delegated(parts, Question.from_prompt(prompt), results, names)
-        run = _Policy(_context_of(prompt), (None if is_error else found for _, found, is_error in results))
+        name = next((one.name for one in rules.enabled if one.instructions in words), "")
+        if not name:  # the one who asks the specialists by its tools
+            found = [Finding.from_value(tool.removeprefix("ask_"), one) for tool, one in results]
+            asked = Question.from_prompt(prompt)
+            wanted = [call(f"ask_{one}", query=asked.query) for one in rules.route(asked).next(found)]
+            return calls(*(wanted or [call(report)]))
+        run = _Policy(_context_of(prompt), results)
         try:
             getattr(run, name)().send(None)
         except StopIteration as done:
-            report: SpecialistResult = done.value
-            return call(_report_in(names), **msgspec.to_builtins(report))
+            return call(report, **msgspec.to_builtins(done.value))
         except _WantedCall:
-            wanted = run.calls[-1]
-            tool = next(one for one in names if one.endswith(wanted.tool))
-            return call(tool, **wanted.arguments)
+            tool = next(one for one in names if one.endswith(run.calls[-1].tool))
+            return call(tool, **run.calls[-1].arguments)
         raise AssertionError("a policy waits for its calls only")
 
     return ScriptedModel(answer)
 
 
-def _delegated(parts: Parts, asked: Question, results: list[Result], names: list[str]) -> Reply:
-    """Ask the next specialists of the route by their tools, or end it."""
-    found = [finding(tool.removeprefix("ask_"), report) for tool, report, _ in results]
-    wanted = [call(f"ask_{name}", query=asked.query) for name in parts.next(asked.query, found)]
-    return calls(*(wanted or [call(_report_in(names))]))
-
-
 def _context_of(prompt: str) -> SpecialistContext:
     try:
         return msgspec.json.decode(prompt, type=SpecialistContext)
-    except msgspec.DecodeError:  # a question without a scope, from an `Orchestrator`
+    except msgspec.DecodeError:  # a question without a scope
         return SpecialistContext(prompt)
-
-
-def _report_in(names: list[str]) -> str:
-    return next(one for one in names if not one.endswith(TOOL_NAMES) and not one.startswith("ask_"))
 
 
 def _read(request: ModelRequest) -> tuple[str, list[Result]]:
@@ -89,7 +79,7 @@ def _read(request: ModelRequest) -> tuple[str, list[Result]]:
         if block["type"] == "tool_use":
             wanted[block["id"]] = block["name"]
         elif block["type"] == "tool_result":
-            results.append((wanted[block["tool_use_id"]], _value(block), block.get("is_error", False)))
+            results.append((wanted[block["tool_use_id"]], _value(block)))
         elif role == "user":
             prompt, results = block["text"], []
     return prompt, results
@@ -105,7 +95,4 @@ def _blocks(request: ModelRequest) -> Iterator[tuple[str, Found]]:
 def _value(block: Found) -> Any:
     content = block.get("content", "")
     text = content if isinstance(content, str) else "".join(one.get("text", "") for one in content)
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return None if block.get("is_error") else json.loads(text)

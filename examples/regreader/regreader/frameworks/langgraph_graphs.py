@@ -11,42 +11,49 @@ from langgraph.types import Command, Send
 
 from callboard import Agent, Limits
 from callboard.brains import SessionChatModel, langgraph_agent
-from callboard.orchestrator import Finding, Question
-from regreader.frameworks.parts import Parts, finding, report_of
-from regreader.tools import Found
+from callboard.orchestrator import Finding, OrchestratorResult, Route
+from regreader.frameworks.parts import REPORT, Parts
 
 
 class Asked(MessagesState):
     """The state of the orchestrator. A specialist gets none of it but its prompt."""
 
     found: Annotated[list[Finding], operator.add]
-    result: Found
+    result: OrchestratorResult
 
 
 def host_of(parts: Parts) -> Agent:
     """Return the orchestrator as a brain."""
     enabled = parts.rules.enabled
-    tools = {tool.name: _served(parts, tool.name) for one in enabled for tool in one.tools}
+    tools = {
+        name: StructuredTool(
+            name=name, description=one.description or "", args_schema=one.input_schema,
+            coroutine=parts.function(name),
+        )
+        for name, one in parts.tools.items()
+    }  # fmt: skip
     agents: dict[str, Any] = {
         one.name: create_agent(
             SessionChatModel(), [tools[tool.name] for tool in one.tools], system_prompt=one.instructions,
-            response_format=ToolStrategy(report_of(one)), name=one.name,
+            response_format=ToolStrategy(REPORT), name=one.name,
         )
         for one in enabled
     }  # fmt: skip
 
+    def way(state: Asked) -> Route:
+        return parts.rules.route(str(state["messages"][-1].text))
+
     def route(state: Asked) -> Command[str]:
-        asked, found = _question(state), state["found"]
-        prompt, names = parts.prompt(asked, found), parts.next(asked.query, found)
-        work = [Send("execute", {"name": name, "prompt": prompt}) for name in names]
+        on, found = way(state), state["found"]
+        work = [Send("execute", (name, on.context(name, found).prompt())) for name in on.next(found)]
         return Command(goto=work or "aggregate")
 
-    async def execute(work: dict[str, str]) -> Any:
-        state = await agents[work["name"]].ainvoke({"messages": [("user", work["prompt"])]})
-        return {"found": [finding(work["name"], state.get("structured_response"))]}
+    async def execute(work: tuple[str, str]) -> Any:
+        state = await agents[work[0]].ainvoke({"messages": [("user", work[1])]})
+        return {"found": [Finding.from_value(work[0], state.get("structured_response"))]}
 
     def aggregate(state: Asked) -> Any:
-        return {"result": parts.merged(_question(state).query, state["found"])}
+        return {"result": way(state).merged(state["found"])}
 
     graph: Any = StateGraph(Asked)
     graph.add_node(route).add_node(execute).add_node(aggregate)
@@ -56,15 +63,3 @@ def host_of(parts: Parts) -> Agent:
         graph.compile(name="orchestrator"), effects=dict.fromkeys(tools, "read"), limits=limits,
         output=operator.itemgetter("result"),
     )  # fmt: skip
-
-
-def _question(state: Asked) -> Question:
-    return Question.from_prompt(str(state["messages"][-1].text))
-
-
-def _served(parts: Parts, name: str) -> StructuredTool:
-    async def call(**arguments: Any) -> str:
-        return await parts.call(name, **arguments)
-
-    tool, words = parts.tools[name], parts.tools[name].description or ""
-    return StructuredTool(name=name, description=words, args_schema=tool.input_schema, coroutine=call)

@@ -1,0 +1,41 @@
+"""No traces of a brain: the framework sends them to its vendor, and `trace()` in a tool begins one, too.
+
+`RunConfig(tracing_disabled=True)` silences the runner alone. So the methods of the framework's provider that
+create traces and spans are wrapped, once in a process: inside a brain they create empty ones.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+from agents.tracing.provider import DefaultTraceProvider
+
+_UNTRACED: Final[ContextVar[bool]] = ContextVar("callboard_untraced", default=False)
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Send no traces of the code within."""
+    _wrap_provider()
+    token = _UNTRACED.set(True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
+            _UNTRACED.reset(token)
+
+
+@functools.cache
+def _wrap_provider() -> None:
+    for name in ("create_trace", "create_span"):
+        setattr(DefaultTraceProvider, name, _silent(getattr(DefaultTraceProvider, name)))
+
+
+def _silent(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def create(provider: Any, *args: Any, **options: Any) -> Any:
+        return original(provider, *args, **(options | ({"disabled": True} if _UNTRACED.get() else {})))
+
+    return create
