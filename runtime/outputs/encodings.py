@@ -1,10 +1,10 @@
 """The encodings of a result: JSON, XML and YAML as one text, and the choice of the shortest."""
 
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
-from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
@@ -18,7 +18,7 @@ AUTO: Final[tuple[Named, ...]] = ("json", "toon", "yaml")
 _NAME: Final = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OWN: Final = frozenset({"item", "entry", "tool_result"})
-_RETURN: Final = {"\r": "&#13;"}  # a reader makes a line break of a bare one
+_RETURN: Final = "&#13;"  # a reader makes a line break of a bare one
 _BARE: Final = re.compile(r"[A-Za-z][A-Za-z0-9 _./()-]*")
 # As YAML 1.1 has them: its readers are the most common ones.
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "inf", "nan"})
@@ -128,7 +128,7 @@ def xml(value: JsonValue, name: str) -> str:
     >>> xml({"text": "a < b"}, "search")
     '<tool_result name="search"><text>a &lt; b</text></tool_result>'
     """
-    return f"<tool_result name={quoteattr(_clean(name))}>{''.join(_parts(value))}</tool_result>"
+    return f"<tool_result name={_quoted(name)}>{''.join(_parts(value))}</tool_result>"
 
 
 def _parts(value: JsonValue) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _parts(value: JsonValue) -> Iterator[str]:
         for part in value:
             yield from _element("item", part)
     else:
-        yield escape(_clean(_plain(value)), _RETURN)
+        yield html.escape(_clean(_plain(value)), quote=False).replace("\r", _RETURN)
 
 
 def _element(tag: str, part: JsonValue, attribute: str = "") -> Iterator[str]:
@@ -150,7 +150,13 @@ def _element(tag: str, part: JsonValue, attribute: str = "") -> Iterator[str]:
 
 
 def _attribute(key: str) -> str:
-    return f" key={quoteattr(_clean(key))}"
+    return f" key={_quoted(key)}"
+
+
+def _quoted(text: str) -> str:
+    from xml.sax.saxutils import quoteattr  # 10 ms that most programs never need
+
+    return quoteattr(_clean(text))
 
 
 def _plain(value: str | float | None) -> str:

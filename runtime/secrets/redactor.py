@@ -73,13 +73,13 @@ class Redactor:
         self._patterns = tuple(patterns)
         self._encodings: dict[str, str] = {}
         self._plain: dict[bytes, str] = {}
+        self._plain_values: tuple[bytes, ...] = ()
         self._in_plain: re2._Regexp | None = None
         self._likenesses: tuple[Likeness, ...] = ()
         self._written: set[str] = set()
         self._base64: set[str] = set()
-        self._searches: tuple[tuple[str, re2._Regexp], ...] = ()
+        self._searches: tuple[re2.Set | None, tuple[tuple[str, re2._Regexp], ...]] = (None, ())
         self._any: re2._Regexp | None = None
-        self._which: re2.Set | None = None
         self._finds_keys_only = self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
         self._build()
@@ -102,6 +102,7 @@ class Redactor:
             self._plain = {**dict.fromkeys(plain_forms_of(value), name), **self._plain}
             self._written |= written_forms_of(value) | {form.decode() for form in plain_forms_of(value)}
             self._base64 |= base64_forms_of(value)
+            self._plain_values = (*self._plain, *(form.encode() for form in self._base64))
             if new:
                 known = {**self._encodings, **new}
                 self._encodings = dict(sorted(known.items(), key=lambda item: -len(item[0])))
@@ -115,9 +116,9 @@ class Redactor:
         for form, name in self._encodings.items():
             by_name.setdefault(name, []).append(re2.escape(form))
         values = ((name, _compiled("|".join(forms))) for name, forms in by_name.items())
-        self._searches = (*values, *((each.name, each.regexp) for each in self._patterns))
-        self._which = _set_of([regexp.pattern for _, regexp in self._searches])
-        every = tuple(f"(?:{regexp.pattern})" for _, regexp in self._searches)
+        searches = (*values, *((each.name, each.regexp) for each in self._patterns))
+        self._searches = (_set_of([regexp.pattern for _, regexp in searches]), searches)
+        every = tuple(f"(?:{regexp.pattern})" for _, regexp in searches)
         self._finds_keys_only = all(each.regexp.pattern in _KEYS for each in self._patterns)
         self._are_keys = self._finds_keys_only and all(may_hold_key(_bytes(form)) for form in self._encodings)
         self._likenesses = (Likeness.of_texts(self._written), Likeness.of_base64(self._base64))
@@ -150,7 +151,7 @@ class Redactor:
                 return
             plain = Plain(part)
             for level, text in enumerate(plain.levels):
-                for found in chain(self._values_in(text), self._found_in(text)):
+                for found in chain(self._values_in(text), self._found_in(text, values_only=True)):
                     start, end = plain.came_from(level, found.start, found.end)
                     if not left:
                         yield Found(first + start, len(data), found.name, is_rest=True)
@@ -172,8 +173,8 @@ class Redactor:
 
     @property
     def plain_values(self) -> tuple[bytes, ...]:
-        """Every value as it stands in a text without escapes."""
-        return tuple(self._plain)
+        """Every value as it stands in a text without escapes, and in base64 without line ends."""
+        return self._plain_values
 
     def text(self, text: str) -> str:
         """Return the text with a placeholder for every secret."""
@@ -215,10 +216,13 @@ class Redactor:
         yield from self._found_in(data)
         yield from self._found_in_plain(data)
 
-    def _found_in(self, data: bytes) -> Iterator[Found]:
-        searches, which, left = self._searches, self._which, FOUND_MAX
+    def _found_in(self, data: bytes, *, values_only: bool = False) -> Iterator[Found]:
+        (which, searches), left = self._searches, FOUND_MAX
+        values = len(searches) - len(self._patterns)  # they are the first
         # One pass tells which searches find something: a pass for each of them takes ten times as long.
-        for place in (which.Match(data) or ()) if which else range(len(searches)):
+        for place in (which.Match(data) or ()) if which else ():
+            if values_only and place >= values:
+                continue
             name, regexp = searches[place]
             for match in regexp.finditer(data):
                 start, end = _secret_in(match, regexp.groups)

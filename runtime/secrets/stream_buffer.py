@@ -1,8 +1,9 @@
 """A buffer for live text, which arrives in pieces: text that could be the start of a secret waits.
 
 The waiting text is short: an end that is the start of a known value, or that looks like a part of a key
-(letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. A
-pattern that is longer than `MAX_CHARS` is not found in live text, but in the log, which gets text whole.
+(letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. Of a
+value that goes on in the next line of base64, the whole line waits. A pattern that is longer than `MAX_CHARS`
+is not found in live text, but in the log, which gets text whole.
 
 A long waiting text is searched again once it has grown by an eighth, or a run of it has ended: a search for
 each piece would be quadratic.
@@ -15,7 +16,7 @@ from typing import AnyStr, Final
 
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
-from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes
+from callboard.runtime.secrets.unescaping import GROWTH_MAX, Plain, has_escapes, has_lines
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
 _OF_KEYS: Final = string.ascii_letters + string.digits + "_.+/=:~-%&#;'\\"  # and of their escapes
@@ -88,18 +89,17 @@ class StreamBuffer:
         if not self._redactor.finds(text):
             return at
         data = text.encode()
-        cut = len(text[:at].encode())
-        for span in self._redactor.spans(data):
-            if span.start < cut < span.end:
-                return len(data[: span.start].decode())
+        for span in reversed(self._redactor.spans(data)):
+            if span.start < len(text[:at].encode()) < span.end:
+                at = _line_start(text, len(data[: span.start].decode()))
         return at
 
     def _escaped(self, text: str) -> int:
-        """Return the place of the start of a value that has escapes and may go on, else the text's length."""
+        """Return the start of a value that has escapes or is in lines and may go on, else the length."""
         values = self._redactor.plain_values
         first = max(0, len(text) - GROWTH_MAX * max(map(len, values), default=0))
         tail = text[first:].encode()
-        if not values or not has_escapes(tail):
+        if not values or not (has_escapes(tail) or has_lines(tail)):
             return len(text)
         cut = _CUT.search(tail, max(0, len(tail) - _CUT_BYTES))
         end = cut.start() if cut else len(tail)
@@ -108,7 +108,17 @@ class StreamBuffer:
             start = min(_start_of(value, data) for value in values)
             if start < len(data):
                 end = min(end, plain.came_from(level, start, start + 1)[0])
-        return first + len(tail[:end].decode())
+        at = first + len(tail[:end].decode())
+        return at if at == len(text) else _line_start(text, at)
+
+
+def _line_start(text: str, at: int) -> int:
+    """Return the start of the run of characters of keys that goes on at a place.
+
+    A line is known as one of base64 by its length, so it waits whole.
+    """
+    first = max(0, at - MAX_CHARS)
+    return first + len(text[first:at].rstrip(_OF_KEYS))
 
 
 def _open_block(text: str, first: int) -> int:

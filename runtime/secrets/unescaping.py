@@ -31,9 +31,10 @@ _ESCAPE: Final = re.compile(
 _BASES: Final = {"decimal": 10, "octal": 8}
 MARKS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 NAMES: Final = {b"quot": b'"', b"amp": b"&", b"lt": b"<", b"gt": b">", b"apos": b"'"}
-# Behind a line of base64: encoders write at least 60 characters on it.
+# Behind a line of base64: encoders write at least 60 characters on it. The next line may be still to come.
 _BREAK: Final = re.compile(
-    rb"(?:\r\n(?<=[A-Za-z0-9+/_-]{60}\r\n)|\n(?<=[A-Za-z0-9+/_-]{60}\n))[ \t]*+(?=[A-Za-z0-9+/_=-])"
+    rb"(?:\r\n(?<=[A-Za-z0-9+/_-]{60}\r\n)|\n(?<=[A-Za-z0-9+/_-]{60}\n)|\r(?<=[A-Za-z0-9+/_-]{60}\r)(?=\Z))"
+    rb"[ \t]*+(?=[A-Za-z0-9+/_=-]|\Z)"
 )
 _NUL: Final = clean_text("\0").encode()  # as the log has it
 _SIGNS: Final = (b"\\", b"%", b"&")
@@ -49,7 +50,7 @@ class Plain:
         for _ in range(ROUNDS_MAX):
             if has_escapes(data):
                 data = self._without(data, _ESCAPE)
-        if data.find(b"\n") >= 0:
+        if has_lines(data):
             self._without(data, _BREAK)
 
     def _without(self, data: bytes, pattern: "re.Pattern[bytes]") -> bytes:
@@ -135,6 +136,11 @@ def _utf8(code: int) -> bytes:
 def has_escapes(data: bytes) -> bool:
     """Return False for data that certainly has no escapes."""
     return any(data.find(sign) >= 0 for sign in _SIGNS)
+
+
+def has_lines(data: bytes) -> bool:
+    """Return True for data with a line end that base64 may have."""
+    return _BREAK.search(data) is not None
 
 
 def steps_of(data: bytes) -> int:

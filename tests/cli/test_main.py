@@ -1,3 +1,5 @@
+import atexit
+import gc
 import re
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import pytest
 
 import callboard
 from callboard.cli import errors
-from callboard.cli.main import Commands, cli
+from callboard.cli.main import Commands, cli, main
 from tests.cli.agents import command, environment, piped
 from tests.cli.conftest import Callboard
 from tests.processes import ENDS_WITHIN_S, running
@@ -135,6 +137,15 @@ def test_as_a_process_it_ends_with_the_same_codes(recorded: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+def test_the_end_of_a_command_looks_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_the_end: list[object] = []
+    monkeypatch.setattr(atexit, "register", at_the_end.append)
+    monkeypatch.setattr("sys.argv", ["callboard", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert at_the_end == [gc.freeze]
+
+
 def test_a_reader_that_goes_away_is_no_error_to_talk_about(recorded: Path, tmp_path: Path) -> None:
     words, pipe = command("events", "20250101", "--step", "--json"), subprocess.PIPE
     variables = environment(CALLBOARD_LOG=str(recorded), PYTHONUNBUFFERED="1")

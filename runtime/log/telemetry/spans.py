@@ -14,7 +14,6 @@ The ids of traces and spans: hashes of a session and a seq, so that they are the
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
-from importlib import metadata
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -84,6 +83,8 @@ _PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
 @cache
 def library_version() -> str:
     """Return the version of callboard; empty where it runs without being installed."""
+    from importlib import metadata  # 5 ms that programs without telemetry never need
+
     try:
         return metadata.version(SCOPE)
     except metadata.PackageNotFoundError:

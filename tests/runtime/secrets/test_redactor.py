@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import check_json, to_json
-from callboard.runtime.secrets.redactor import FOUND_MAX, Redactor
-from callboard.runtime.secrets.refs import SecretPattern
+from callboard.runtime.secrets.redactor import FOUND_MAX, Redactor, _set_of
+from callboard.runtime.secrets.refs import KEY_PATTERNS, SecretPattern
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.secrets.unescaping import placeholder
 
@@ -40,6 +41,29 @@ def test_text_without_secrets_is_the_same_object() -> None:
     assert looking().json(value) is value
     assert Redactor().json(to_json({"a": CANARY})) is not None
     assert Redactor().text(CANARY) == CANARY
+
+
+def test_a_text_that_is_searched_while_a_value_is_learned_shows_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    redactor = looking(SecretPattern("name", "Agent [A-Z]+"))
+    seen: list[str] = []
+
+    def meanwhile(patterns: list[str]) -> "re2.Set | None":
+        seen.append(redactor.text("Agent SMITH"))
+        return _set_of(patterns)
+
+    monkeypatch.setattr("callboard.runtime.secrets.redactor._set_of", meanwhile)
+    redactor.learn("DOOR", "open-sesame")
+    assert seen == ["[secret:name]"]
+
+
+def test_what_stands_beside_a_value_does_not_change_what_a_pattern_finds() -> None:
+    # Only values are looked for across the line ends of base64.
+    key = "sk-" + "ant-" + "a1B2c3D4" * 8
+    redactor = looking(SecretPattern("key", KEY_PATTERNS["anthropic-key"]))
+    for beside in ("", CANARY):
+        assert redactor.text(f"{beside}\n{key}\nHello").endswith("\n[secret:key]\nHello")
 
 
 def test_strings_keys_and_numbers_of_json_are_searched() -> None:
