@@ -10,6 +10,7 @@ _HOMES = {
         "StreamEvent",
         "StreamItem",
         "TextDelta",
+        "TextLost",
         "TextReset",
         "ToolProgress",
     ),

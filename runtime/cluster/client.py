@@ -16,8 +16,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.runtime.agent import checked_name
 from callboard.runtime.clock import new_request_id
-from callboard.runtime.cluster.following import FollowedLog
-from callboard.runtime.cluster.standings import PAUSE_S, longer
+from callboard.runtime.cluster.following import ClientItem, FollowedLog
+from callboard.runtime.cluster.interest import Interest
+from callboard.runtime.cluster.standings import PAUSE_S, PAUSE_S_MAX, longer
 from callboard.runtime.cluster.status import ClusterStats, stats_of
 from callboard.runtime.control.wire import (
     AnswerApproval,
@@ -40,7 +41,6 @@ from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
-from callboard.runtime.sessions.stream_items import Snapshot, StreamEvent, TextReset
 from callboard.runtime.sessions.stream_reader import choice_of
 
 T = TypeVar("T")
@@ -63,7 +63,8 @@ class Client:
     def __init__(self, log: PostgresLog) -> None:
         self._log = log
         self._leases = log.leases()
-        self._followed = FollowedLog(log, self.is_shared)
+        self._interest = Interest(log, self._leases)
+        self._followed = FollowedLog(log, self._interest, self.is_shared)
         self._catalog = SessionCatalog(log, live_sessions_of(log))
 
     @classmethod
@@ -91,6 +92,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         try:
+            await self._interest.aclose()
             await self._catalog.remover.aclose()
             await self._leases.__aexit__()
         finally:
@@ -270,13 +272,14 @@ class Client:
 
     def stream(
         self, session_id: str, after: int | None = None, *, of: str | None = None
-    ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
-        """Yield what `Session.stream` yields, wherever the session runs, apart from live text and progress.
+    ) -> AsyncGenerator[ClientItem, None]:
+        """Yield what `Session.stream` yields, wherever the session runs, apart from progress.
 
         after: the id of the last item that the reader saw. The events after it come instead of a snapshot: in
-        order, and each once. of: an address, to limit the events to those of one agent.
-        The text of a reply is in its event, so text that was lost with an owner, or that another process
-        shows, does not come. A new event comes within a second, and within 40 ms while others come.
+        order, and each once. of: as for `Session.stream`.
+        Owners send events and live text at once to clients that can be notified (`is_notified`). Text that
+        does not arrive is named by a `TextLost`, and its event has it. Without notifications text comes
+        with its event only, and a new event within a second, or within 40 ms while others come.
         The stream ends once the session is closed; until then it waits, also for a session that no worker has
         opened yet. It survives a change of the owner and a restart of the server.
 
@@ -285,6 +288,11 @@ class Client:
         continue with the id of the last item.
         """
         return self._followed.stream(session_id, after, choice_of(of))
+
+    @property
+    def is_notified(self) -> bool:
+        """Return True once owners can notify this client: soon after it has begun to follow a session."""
+        return self._interest.is_listening
 
     async def sessions(
         self,
@@ -369,7 +377,7 @@ class Client:
                     _value(row, Any)
                 return row
             await asyncio.sleep(pause)
-            pause = longer(pause)
+            pause = longer(pause, PAUSE_S_MAX)
 
 
 def _id_of(request_id: str | None) -> str:

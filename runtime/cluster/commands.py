@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -41,6 +41,7 @@ from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.protocol import Carried
 from callboard.runtime.log.writer import GroupWriter
 
+T = TypeVar("T")
 _STAYS: Final = (SessionDetached, SessionFailed, StoreError)  # the next owner carries it out
 
 logger: Final = logging.getLogger("callboard.worker")
@@ -83,10 +84,14 @@ class SessionCommands:
         """Return True while a command of a session is being carried out here."""
         return session in self._lines
 
-    async def turn(self, owner: int) -> None:
-        """Begin to carry out the commands that wait now. Raises StoreError."""
+    async def turn(self, owner: int, beside: Callable[[LeaseTables], T]) -> T:
+        """Begin to carry out the commands that wait now. Raises StoreError.
+
+        beside: reads something in the same transaction; its answer is returned.
+        """
         before = frozenset(self._taken)  # one that is carried out meanwhile may still be in the answer
-        for row in await self._change(lambda one: one.commands.waiting(owner)):
+        waiting, found = await self._change(lambda one: (one.commands.waiting(owner), beside(one)))
+        for row in waiting:
             is_new = row.number not in before and row.number not in self._taken
             if is_new and row.session in self._runtime.live_sessions:
                 self._taken.add(row.number)
@@ -95,6 +100,7 @@ class SessionCommands:
                 else:
                     self._lines[row.session] = deque((row,))
                     self._spawn(self._serve(owner, row.session))
+        return found  # type: ignore[no-any-return]  # of `beside`
 
     def leave(self) -> None:
         """Carry out nothing more: the sessions are another owner's from now on."""

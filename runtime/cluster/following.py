@@ -1,17 +1,24 @@
 """A log as a client follows it: the events of sessions that other processes write, and the results in them.
 
-The truth is the log: it is asked where a session stands, soon after its last events and then less often. New
-events are read by their seq, so none is missed and none comes twice, whoever writes them.
+The truth is the log: it is asked where a session stands, soon after its last events and then less often.
+Owners send notifications of new events, which only say when to ask. New events are read by their seq, so none
+is missed and none comes twice, whoever writes them.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
+from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Ask, AskEnded, TellEnded
 from callboard.actors.protocol.errors import SessionNotFound, StoreFailed, TellRefused
 from callboard.actors.protocol.events import Event
-from callboard.runtime.cluster.standings import AT_ONCE_S, PAUSE_S, Standings, longer
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.runtime.cluster.interest import Interest
+from callboard.runtime.cluster.live_text import LiveText, TextReader
+from callboard.runtime.cluster.standings import AT_ONCE_S, PAUSE_S, longer
+from callboard.runtime.log.postgres.followers import ALL_TEXT, EVENTS, HOST_TEXT
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Stored, event_of
 from callboard.runtime.sessions.outcome import Outcome
@@ -21,55 +28,116 @@ from callboard.runtime.sessions.snapshots import SnapshotBuilder
 from callboard.runtime.sessions.stream_items import (
     Snapshot,
     StreamEvent,
+    TextDelta,
+    TextLost,
     TextReset,
-    durable_items,
     snapshot_of,
 )
 from callboard.runtime.sessions.stream_reader import StreamChoice
 from callboard.runtime.sessions.streaming import check_after
 
+ClientItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextLost | TextReset
+"""The items of `Client.stream`."""
+
 
 class FollowedLog:
     """Reads what others write. is_shared: says of a session without events whether one may still begin."""
 
-    def __init__(self, log: PostgresLog, is_shared: Callable[[str], Awaitable[bool]]) -> None:
-        self._log = log
+    def __init__(
+        self, log: PostgresLog, interest: Interest, is_shared: Callable[[str], Awaitable[bool]]
+    ) -> None:
+        self._log, self._interest = log, interest
         self._is_shared = is_shared
-        self._standings = Standings(log)
 
     async def stream(
         self, session_id: str, after: int | None, choice: StreamChoice
-    ) -> AsyncGenerator[Snapshot | StreamEvent | TextReset, None]:
+    ) -> AsyncGenerator[ClientItem, None]:
         """Yield a snapshot, or the items after a seq, and then those of new events. See `Client.stream`."""
-        standing = await self._standings.other_than(session_id, -1)
-        if standing is None:
-            await self.page(session_id, 1, 1)
-        head = 0 if standing is None else standing.head
-        check_after(session_id, after, head)
-        if after is None:
-            builder = SnapshotBuilder()
-            while builder.seq < head and (page := await self.page(session_id, builder.seq + 1)):
-                for row in page:
-                    builder.add(event_of(session_id, row))
-            yield snapshot_of(session_id, builder)
-            after = builder.seq
-        async with aclosing(self.events(session_id, after + 1)) as events:
-            async for event in events:
-                for item in durable_items(event):
-                    if choice.shows(item):
-                        yield item
+        wish = HOST_TEXT if choice.of in (None, HOST) else ALL_TEXT
+        with self._interest.following(session_id, wish) as live:
+            standing = await self._interest.standings.other_than(session_id, -1)
+            if standing is None:
+                await self.page(session_id, 1, 1)
+            head = 0 if standing is None else standing.head
+            check_after(session_id, after, head)
+            if after is None:
+                builder = SnapshotBuilder()
+                while builder.seq < head and (page := await self.page(session_id, builder.seq + 1)):
+                    for row in page:
+                        builder.add(event_of(session_id, row))
+                yield snapshot_of(session_id, builder)
+                after = builder.seq
+            async with aclosing(self._items(session_id, TextReader(live, choice, after), live)) as items:
+                async for item in items:
+                    yield item
 
-    async def events(self, session_id: str, start: int = 1) -> AsyncGenerator[Event, None]:
+    async def _items(
+        self, session_id: str, reader: TextReader, live: LiveText
+    ) -> AsyncGenerator[ClientItem, None]:
+        """Yield the items after the last event of a reader, and live text as it arrives."""
+        pages = self._pages(session_id, reader.last + 1, live)
+        page = asyncio.ensure_future(anext(pages, None))
+        try:
+            while True:
+                arrival = live.arrival()
+                for grant in reader.unknown():
+                    await self._look_up(session_id, grant, reader)
+                for text in reader.texts():
+                    yield text
+                await asyncio.wait((page, arrival), return_when=asyncio.FIRST_COMPLETED)
+                live.leave(arrival)
+                if page.done():
+                    if (events := page.result()) is None:
+                        return
+                    for event in events:
+                        for item in reader.items_of(event):
+                            yield item
+                    page = asyncio.ensure_future(anext(pages, None))
+        finally:
+            page.cancel()
+            await asyncio.gather(page, return_exceptions=True)
+            await pages.aclose()
+
+    async def _look_up(self, session_id: str, grant: int, reader: TextReader) -> None:
+        """Find out whether an event before those that were read grants a model call that is under way."""
+        start, address = grant, ""
+        while start <= reader.last and (page := await self.page(session_id, start)):
+            for row in page:
+                event = event_of(session_id, row)
+                if row.seq == grant and isinstance(event.body, CallModel):
+                    address = event.body.agent
+                if row.seq <= reader.last and event.cause == grant and isinstance(event.body, ModelReplied):
+                    address = ""
+            start = page[-1].seq + 1
+        if address:
+            reader.learn(grant, address)
+        else:
+            reader.forget(grant)
+
+    async def events(self, session_id: str, start: int) -> AsyncGenerator[Event, None]:
         """Yield all events from a seq on, new ones as they are stored, until the session is closed.
 
         Waits for the first event of a session that no worker has opened yet.
 
         Raises SessionNotFound, StoreFailed if the server has lost events that were read.
         """
+        with self._interest.following(session_id, EVENTS) as live:
+            async with aclosing(self._pages(session_id, start, live)) as pages:
+                async for page in pages:
+                    for event in page:
+                        yield event
+
+    async def _pages(
+        self, session_id: str, start: int, live: LiveText
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """Yield the events of `events`, as many at a time as are there."""
+        standings = self._interest.standings
         pause, seen = AT_ONCE_S, 0
         while True:
-            standing = await self._standings.other_than(session_id, start - 1, pause)
-            pause = longer(pause)
+            standing = await standings.other_than(session_id, start - 1, pause)
+            pause = longer(pause, self._interest.pause_max_s(session_id))
+            if standing is not None:
+                live.note_epoch(standing.epoch)
             if standing is not None and standing.head < seen:
                 raise StoreFailed(
                     f"session {session_id} ends at event {standing.head}, but event {seen} was read before: "
@@ -79,10 +147,9 @@ class FollowedLog:
                 return
             if standing is None or standing.head >= start:
                 page = await self.page(session_id, start)
-                for row in page:
-                    seen, start = row.seq, row.seq + 1
-                    yield event_of(session_id, row)
                 if page:
+                    seen, start = page[-1].seq, page[-1].seq + 1
+                    yield [event_of(session_id, row) for row in page]
                     pause = AT_ONCE_S if len(page) == PAGE else PAUSE_S
 
     async def page(self, session_id: str, start: int, limit: int = PAGE) -> Sequence[Stored]:

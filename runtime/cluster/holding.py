@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from callboard.actors.cluster.leases import LEASE_MS, Lease
 from callboard.actors.protocol.errors import StoreError
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.cluster.announcing import Announcer
 from callboard.runtime.cluster.commands import SessionCommands
 from callboard.runtime.control.server import Controlled
 from callboard.runtime.failure_text import failure_text
@@ -51,6 +52,8 @@ class Holding:
         writer = runtime._usable()
         writer.may_start = self.may_start
         self._commands = SessionCommands(runtime, writer, self._change)
+        self._announcer = Announcer(runtime, log.address)
+        writer.on_stored = self._announcer.on_stored
 
     def may_start(self) -> bool:
         """Return whether a port may start a request. Once it may not, the sessions are left."""
@@ -81,6 +84,7 @@ class Holding:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        await self._announcer.aclose()
         if self._leaving:
             await asyncio.wait(self._leaving, timeout=LEAVE_S)
         number, self._number = self._number, 0
@@ -130,7 +134,8 @@ class Holding:
             if not await self._change(lambda one: one.renew(number, running, is_draining=False)):
                 return False
             self._lease = self._lease.renewed(sent)
-        await self._commands.turn(number)
+        look = self._announcer.look(number, self._runtime.live_sessions)
+        self._announcer.take(await self._commands.turn(number, look), self._leases.cipher)
         return True
 
     async def _lapse(self) -> None:

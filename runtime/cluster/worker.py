@@ -37,6 +37,7 @@ from callboard.actors.protocol.errors import (
 from callboard.actors.protocol.limits import Limits, fill, millis
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import monotonic_ms
+from callboard.runtime.cluster.announcing import Announcer
 from callboard.runtime.cluster.commands import SessionCommands
 from callboard.runtime.cluster.shared_capacity import WorkerCapacity
 from callboard.runtime.failure_text import failure_text
@@ -99,6 +100,7 @@ class ClusterWorker:
         self._opening: set[str] = set()
         self._is_due = asyncio.Event()  # since there is room for other sessions
         self._commands: SessionCommands
+        self._announcer: Announcer
 
     def may_start(self) -> bool:
         """Return whether a port may start a request. Once it may not, the sessions are left."""
@@ -129,6 +131,14 @@ class ClusterWorker:
         writer.may_start = self.may_start
         self._runtime._worker = self.stats
         self._commands = SessionCommands(self._runtime, writer, self._change)
+        self._announcer = Announcer(self._runtime, self._leases.address)
+        writer.on_stored = self._announcer.on_stored
+        try:
+            await self._run(stop)
+        finally:
+            await self._announcer.aclose()
+
+    async def _run(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             try:
                 await self._register()
@@ -193,7 +203,8 @@ class ClusterWorker:
             for claim in claimed:
                 if number == self.number and not self._has_lapsed:
                     self._begin(claim)
-        await self._commands.turn(number)
+        look = self._announcer.look(number, self._tasks)
+        self._announcer.take(await self._commands.turn(number, look), self._leases.cipher)
         return True
 
     async def _leave(self, grace_s: float) -> None:

@@ -6,7 +6,8 @@
               "callboard/1 blobs"                    large values, which sessions share
               "callboard/1 tags"                     the digests by which tags are found
               "callboard/1 check"                    its first 8 bytes are kept to recognise the key
-    associated data = MessagePack of ["event", session, seq], ["title", session], ["details", session] or
+    associated data = MessagePack of ["event", session, seq], ["title", session], ["details", session],
+                      ["live", session] (text of a reply under way, which is sent and not kept) or
                       ["blob", digest]
 
 So a body that is moved to another place, of the same or of another session, does not decrypt. docs/log.md
@@ -23,7 +24,7 @@ from callboard.actors.protocol.errors import CorruptLog, MissingExtra, MisuseErr
 
 Place: TypeAlias = (
     tuple[Literal["event"], str, int]
-    | tuple[Literal["title", "details", "budget", "reservation"], str]
+    | tuple[Literal["title", "details", "live", "budget", "reservation"], str]
     | tuple[Literal["blob"], bytes]
 )
 KEY_BYTES_MIN: Final = 32

@@ -76,6 +76,9 @@ class GroupWriter:
         self.on_staged: dict[str, Callable[[Sequence[Event]], Iterable[Carried]]] = {}
         """By session: finds the commands that new events carry out, for the batch of these events."""
 
+        self.on_stored: Callable[[Sequence[Append]], object] = lambda batch: None
+        """Called with each batch that the log has answered, some of whose sessions may be refused."""
+
         self.undurable = 0  # number of events that were staged and are not durable yet
         self.commit_times: deque[float] = deque(maxlen=TIMES_MAX)  # seconds of the last commits
 
@@ -255,6 +258,7 @@ class GroupWriter:
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
             self.commit_times.append(took := clock() - begun)
             self._on_commit(took, batch)
+            self.on_stored(batch)
         except asyncio.CancelledError:  # the store finishes the batch: `_clear_doubts` asks it
             self._is_hurried = True
             self.undurable -= sum(len(part.events) for part in batch)

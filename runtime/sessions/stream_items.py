@@ -5,6 +5,7 @@
     event      seq   an event of the log
     text             a piece of a reply under way
     reset            the end of a reply that failed: its text does not count
+    lost             a part of the text of a reply under way did not arrive (streams of a `Client` only)
     progress         words of a running tool
     cut              the end of a reader that was too slow, and where it goes on
 
@@ -144,6 +145,21 @@ class TextReset(StreamItem):
 
 
 @dataclass(frozen=True, slots=True)
+class TextLost(StreamItem):
+    """A gap in the text of a reply under way, which another process runs. Its event has the whole text.
+
+    address, turn, attempt: name the reply. offset, chars: the characters of it that did not arrive.
+    """
+
+    kind: ClassVar[str] = "lost"
+    address: str
+    turn: int
+    attempt: int
+    offset: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
 class ToolProgress(StreamItem):
     """A text of a running tool about its progress. turn, call: name the call of the agent."""
 
@@ -165,7 +181,9 @@ class StreamCut(StreamItem):
     after: int | None
 
 
-AnyStreamItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextReset | ToolProgress | StreamCut
+AnyStreamItem: TypeAlias = (
+    Snapshot | StreamEvent | TextDelta | TextReset | TextLost | ToolProgress | StreamCut
+)
 """The kinds of items, for `match`."""
 
 

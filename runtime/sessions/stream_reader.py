@@ -26,6 +26,7 @@ from callboard.runtime.sessions.stream_items import (
     AnyStreamItem,
     StreamEvent,
     TextDelta,
+    TextLost,
     TextReset,
     ToolProgress,
 )
@@ -43,7 +44,12 @@ class StreamChoice(NamedTuple):
         match item:
             case StreamEvent(event=event):
                 return self.of in (None, ALL) or _is_about(event, self.of)
-            case TextDelta(address=address) | TextReset(address=address) | ToolProgress(address=address):
+            case (
+                TextDelta(address=address)
+                | TextReset(address=address)
+                | TextLost(address=address)
+                | ToolProgress(address=address)
+            ):
                 return self.shows_live(address)
             case _:
                 return True

@@ -42,6 +42,9 @@ _CHUNK_BYTES_MAX: Final = 64 * 1_024  # of items that are ready, joined for one 
 _SIGN: Final = b": keep-alive\n\n"
 
 
+OnDelta = Callable[[int, TextDelta], object]
+
+
 class _Reply:
     """The text of a reply under way. grant: the seq of its `CallModel`."""
 
@@ -78,6 +81,8 @@ class StreamHub:
         self._held: dict[int, list[AnyStreamItem]] = {}
         self._builder: SnapshotBuilder | None = None
         self._drawing = asyncio.Lock()
+        self.on_delta: OnDelta | None = None
+        """Called with each piece of text and the seq of its grant, which may not be durable yet."""
 
     # --- from the ports -----------------------------------------------------------
 
@@ -93,8 +98,16 @@ class StreamHub:
         self._replies[grant] = reply
         reply.pieces.append(text)
         reply.chars += len(text)
+        delta = reply.delta(offset, text)
         if self._readers:
-            self._show(grant, reply.delta(offset, text))
+            self._show(grant, delta)
+        if self.on_delta is not None:
+            self.on_delta(grant, delta)
+
+    def so_far(self) -> list[tuple[int, TextDelta]]:
+        """Return the text so far of each reply under way, with the seq of its grant."""
+        may_answer = self.board.gate.may_answer
+        return [(seq, one.so_far(one.chars)) for seq, one in self._replies.items() if may_answer(seq)]
 
     def on_reply(self, grant: int) -> None:
         """Note that a model call has its answer. Its text is kept for readers that wait for that event."""

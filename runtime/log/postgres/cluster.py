@@ -5,6 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 from callboard.actors.protocol.errors import StoreFailed
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
 from callboard.runtime.log.postgres.leases import LeaseTables
@@ -29,6 +30,8 @@ class Leases:
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
         self._places = PlaceTables(Tables(self._link))
+        self.cipher: Cipher | None = None
+        """Of an encrypted log, once it is open."""
 
     @property
     def is_open(self) -> bool:
@@ -45,8 +48,8 @@ class Leases:
         return self
 
     def _prepared(self) -> LeaseTables:
-        cipher = prepare(self._link, *self._keys)
-        return LeaseTables(Tables(self._link, cipher), cipher)
+        self.cipher = prepare(self._link, *self._keys)
+        return LeaseTables(Tables(self._link, self.cipher), self.cipher)
 
     async def __aexit__(self, *_: object) -> None:
         self._tables = None

@@ -16,6 +16,7 @@ from callboard.actors.cluster.claims import LOOKED_AT, LOSSES_MAX, WaitingSessio
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.commands import CommandTables
+from callboard.runtime.log.postgres.followers import FollowerTables
 from callboard.runtime.log.postgres.health import Health, health_of
 from callboard.runtime.log.postgres.tables import Tables, is_text
 
@@ -121,6 +122,7 @@ class LeaseTables:
         self._tables = tables
         self._cipher = cipher
         self.commands = CommandTables(tables, cipher)
+        self.followers = FollowerTables(tables.rows)
 
     # --- workers ------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ Rules
 """
 
 import os
+import selectors
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -59,6 +61,10 @@ class Link:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.server = 0
+        self.is_pooled = False  # a pooler stands between
+        self.on_notify: Callable[[str], object] | None = None
+        """Called with the payload of each notification, by the thread that uses the connection."""
+
         self._driver = driver()
         self._connection: Any = None
         self._can_prepare = address.can_prepare
@@ -176,6 +182,24 @@ class Link:
             except self._driver.Error:  # then the server does it, as the connection ends
                 self.drop()
 
+    def wait(self, other: socket.socket, timeout_s: float) -> None:
+        """Wait for a notification, until `other` can be read, or for some time. Raises Cut."""
+        connection = self._connection
+        if connection is None:
+            raise Cut
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(other, selectors.EVENT_READ)
+                selector.register(connection.fileno(), selectors.EVENT_READ)
+                if not any(key.fileobj is not other for key, _ in selector.select(timeout_s)):
+                    return
+            connection.pgconn.consume_input()
+            while (found := connection.pgconn.notifies()) is not None:
+                connection.pgconn.notify_handler(found)
+        except (self._driver.Error, OSError, ValueError):  # closed, perhaps by another thread
+            self.drop()
+            raise Cut from None
+
     # --- connecting ---------------------------------------------------------------
 
     def again(self, doing: str) -> None:
@@ -221,9 +245,12 @@ class Link:
         )
         arrays.register(connection.adapters)
         connection.add_notice_handler(lambda notice: None)
+        if (on_notify := self.on_notify) is not None:
+            connection.add_notify_handler(lambda found: on_notify(found.payload))
         # A pooler answers with a number of its own. Behind it, a statement that another client has prepared
         # under the same name on that server would run instead of ours, so none is prepared.
         ((backend,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
-        if backend != connection.info.backend_pid:
+        self.is_pooled = backend != connection.info.backend_pid
+        if self.is_pooled:
             connection.prepare_threshold = None
         self._connection, self.server = connection, connection.info.server_version

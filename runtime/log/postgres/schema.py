@@ -15,6 +15,7 @@ budgets, reservations, reserved, unlogged   the spending of budgets above sessio
 workers, leases   the processes that run sessions, and the sessions that they share: see `leases`
 capacity, places   the calls and tokens of models that workers share: see `places`
 commands    the orders of clients to the owners of sessions: see `commands`
+followers, followed   the clients that follow sessions, and which: see `followers`
 log         a view for people, with ids, times and kinds spelled out
 
 A migration is a tuple of statements. They run in one transaction, under an advisory lock, with `{s}` replaced
@@ -205,7 +206,23 @@ _COMMANDS: Final = (
     "CREATE INDEX commands_waiting ON {s}.commands(session, id) WHERE seq = 0 AND answer = ''",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES, _COMMANDS)
+# Unlogged: both change often, and clients that find them empty after a crash of the server fill them again.
+_FOLLOWERS: Final = (
+    """CREATE UNLOGGED TABLE {s}.followers(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    channel text COLLATE "C" NOT NULL DEFAULT 'callboard_' || replace(gen_random_uuid()::text, '-', ''),
+    ends_ms bigint NOT NULL) WITH (fillfactor = 50)""",
+    """CREATE UNLOGGED TABLE {s}.followed(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    follower bigint NOT NULL REFERENCES {s}.followers(id) ON DELETE CASCADE,
+    session text COLLATE "C" NOT NULL,
+    wish bigint NOT NULL)""",
+    "CREATE INDEX followed_by_session ON {s}.followed(session)",
+    "CREATE INDEX followed_by_follower ON {s}.followed(follower)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES, _COMMANDS, _FOLLOWERS)
 """The statements of each migration; the number of the first is 1."""
 
 NEWEST: Final = len(MIGRATIONS)

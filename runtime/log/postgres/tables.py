@@ -39,7 +39,7 @@ _SESSIONS: Final = (
     "parent, base FROM {s}.sessions WHERE "
 )
 _STANDINGS: Final = (
-    "SELECT k.name, s.head, s.status = 'closed' FROM unnest(%s, %s) AS k(name, seq) "
+    "SELECT k.name, s.head, s.status = 'closed', s.epoch FROM unnest(%s, %s) AS k(name, seq) "
     f"LEFT JOIN {{s}}.sessions AS s ON s.session_id = k.name AND s.status <> '{HIDDEN}' "
     "WHERE s.head IS NULL OR s.head <> k.seq OR s.status = 'closed'"
 )
@@ -80,10 +80,14 @@ class Entry(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where a session stands. head: the seq of its latest event. is_closed: no further event is to come."""
+    """Where a session stands. head: the seq of its latest event. is_closed: no further event is to come.
+
+    epoch: of its writer.
+    """
 
     head: int
     is_closed: bool
+    epoch: int
 
 
 class Tables:
@@ -129,8 +133,8 @@ class Tables:
         asked = [(name, min(seq, SEQ_MAX)) for name, seq in known if is_text(name)]
         values = texts(name for name, _ in asked), int8s([seq for _, seq in asked])
         found: dict[str, Standing | None] = {name: None for name, _ in known if not is_text(name)}
-        for name, head, is_closed in self.rows(_STANDINGS, values):
-            found[name] = None if head is None else Standing(head, is_closed)
+        for name, head, is_closed, epoch in self.rows(_STANDINGS, values):
+            found[name] = None if head is None else Standing(head, is_closed, epoch)
         return found
 
     def lineage(self, entry: Entry) -> list[Entry]:

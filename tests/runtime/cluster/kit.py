@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import LeaseTables
+from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sanitize import to_json
 from callboard.runtime.tools.tool import tool
 from tests.runtime.log.postgres.places import OnServer
 
@@ -82,3 +87,30 @@ def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def is_empty(tables: LeaseTables) -> bool:
     return not tables._run("SELECT 1 FROM {s}.leases")
+
+
+class Typist:
+    """A model whose reply a test types: each piece at once, and its end."""
+
+    spec = ModelSpec("typist", 1_000)
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self.is_called = asyncio.Event()
+
+    def type(self, *pieces: str | None) -> None:
+        """Add pieces of the reply. None is its end."""
+        for piece in pieces:
+            self._pieces.put_nowait(piece)
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        self.is_called.set()
+        text = ""
+        while (piece := await self._pieces.get()) is not None:
+            text += piece
+            on_text(piece)
+        self.is_called.clear()
+        return ModelAnswer(to_json([{"type": "text", "text": text}]), "end_turn", Usage(1, 1, calls=1))
+
+    async def aclose(self) -> None:
+        """Nothing is held."""

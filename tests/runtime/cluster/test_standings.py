@@ -46,8 +46,8 @@ def test_all_that_have_their_turn_are_one_statement_and_only_news_wake_them(
         assert log.asked[0] == {("a", 3), ("bb", 3), ("no", 3)}
         assert not any(one.done() for one in waiting)
         waiting[0].cancel()  # ends no other follower
-        log.news = {"a": Standing(4, is_closed=False), "no": None}
-        assert await waiting[2] == Standing(4, is_closed=False)
+        log.news = {"a": Standing(4, is_closed=False, epoch=1), "no": None}
+        assert await waiting[2] == Standing(4, is_closed=False, epoch=1)
         assert await waiting[3] is None
         log.was_asked.clear()
         await log.was_asked.wait()
@@ -70,8 +70,8 @@ def test_an_error_is_for_those_that_asked_and_not_for_the_next() -> None:
         both = (standings.other_than(name, 0) for name in ("a", "b"))
         for answer in await asyncio.gather(*both, return_exceptions=True):
             assert isinstance(answer, StoreFailed)
-        log.error, log.news = None, {"a": Standing(1, is_closed=False)}
-        assert await standings.other_than("a", 0) == Standing(1, is_closed=False)
+        log.error, log.news = None, {"a": Standing(1, is_closed=False, epoch=1)}
+        assert await standings.other_than("a", 0) == Standing(1, is_closed=False, epoch=1)
 
     asyncio.run(asyncio.wait_for(scene(), 20))
 
@@ -83,7 +83,8 @@ def test_the_server_names_only_the_sessions_with_news(place: OnServer) -> None:
         for name in ("a", "b"):
             await log.create(name, 1, "")
         asked = [("a", 0), ("b", 7), ("b", 1 << 70), ("unknown", 0), ("\0", 0)]
-        assert await log.standings(asked) == {"b": Standing(0, is_closed=False), "unknown": None, "\0": None}
+        new = Standing(0, is_closed=False, epoch=1)
+        assert await log.standings(asked) == {"b": new, "unknown": None, "\0": None}
         assert await log.standings([]) == {}
         await log.close()
 

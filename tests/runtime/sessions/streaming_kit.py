@@ -21,6 +21,7 @@ from callboard.runtime.sessions.stream_items import (
     StreamCut,
     StreamEvent,
     TextDelta,
+    TextLost,
     TextReset,
     ToolProgress,
 )
@@ -125,6 +126,8 @@ class Client:
                 assert self.last is not None
                 self.shown.append((self.last, name))
                 self.texts[name] = self.texts.get(name, "") + text
+            case TextLost():
+                raise AssertionError(f"{item} in the process that runs the session")
             case TextReset(address, turn, attempt):
                 self._reset = (address, turn, attempt)
                 self.resets.append(self._reset)

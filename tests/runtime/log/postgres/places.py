@@ -63,7 +63,8 @@ TABLES: Final = (
         "workers",
         "places",
         "capacity",
-    ),  # and `reserved`, by its reference
+        "followers",
+    ),  # and `reserved` and `followed`, by their references
 )
 _clean: Final[defaultdict[bytes | None, list[str]]] = defaultdict(list)
 """Empty schemas by their encryption key: making the tables takes ten times as long as emptying them."""
