@@ -105,7 +105,7 @@ def _check(url: str, deeds: Path, first: list[str], again: list[str]) -> None:
             recording.verify().check()
     assert [counts[kind] for kind in (Ask, Tell, ToolsChanged, Cancel)] == [2, 1, 1, 1], counts
     assert verdicts == ["approved"], verdicts
-    assert deeds.read_text().split() in ([], ["1"]), deeds.read_text()
+    assert not deeds.exists() or deeds.read_text() == "1\n"  # it may be killed just before the effect
 
 
 def main() -> int:
