@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test campaign check postgres-tests ray-tests manifests-check crash crash-workers crash-places growth crash-ray cluster-demo crash-served crash-postgres crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
+.PHONY: demo test campaign check postgres-tests ray-tests manifests-check crash crash-workers crash-places growth crash-ray cluster-demo crash-served crash-postgres crash-commands crash-programs crash-compaction crash-deploys exhaust bench regreader regreader-real dashboard-check conformance mutants screenshots docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -45,7 +45,8 @@ check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentati
 # With CI, so that a machine without PostgreSQL's programs fails instead of skipping the tests.
 postgres-tests: $(STAMP)  ## logs and memories on a private PostgreSQL server, which starts and stops with the run
 	@CI=true $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/runtime/log/postgres tests/runtime/memory \
-		tests/cli/test_on_server.py tests/crash/test_postgres.py tests/test_postgres_server.py
+		tests/cli/test_on_server.py tests/crash/test_postgres.py tests/crash/test_commands.py \
+		tests/test_postgres_server.py
 
 # Not the suite's: Ray takes 240 MB, and its cluster 6 s to start.
 ray-tests: export RAY_TESTS = 1
@@ -83,6 +84,9 @@ crash-served: $(STAMP)  ## the same with models behind a server on loopback that
 
 crash-postgres: $(STAMP)  ## disturb writers of a log on a private PostgreSQL server: make crash-postgres ROUNDS=60 SEED=1
 	$(BIN)/python -m tests.crash.postgres --rounds $(or $(ROUNDS),300) $(if $(SEED),--seed $(SEED))
+
+crash-commands: $(STAMP)  ## kill owners and clients between the steps of commands: make crash-commands ROUNDS=60 SEED=1
+	$(BIN)/python -m tests.crash.commands --rounds $(or $(ROUNDS),170) $(if $(SEED),--seed $(SEED))
 
 crash-programs: $(STAMP)  ## kill a program at every point of a sequence and of a gather
 	$(BIN)/python -m tests.crash.test_programs

@@ -18,6 +18,7 @@ from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.followers import FollowerTables
 from callboard.runtime.log.postgres.health import Health, health_of
+from callboard.runtime.log.postgres.migrating import check_usable, newest
 from callboard.runtime.log.postgres.tables import Tables, is_text
 
 FORGET_MS: Final = 3_600_000  # after which a worker without a lease and without sessions is forgotten
@@ -26,8 +27,8 @@ SURVIVED_LEASES: Final = 10
 
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _REGISTER: Final = (
-    "INSERT INTO {s}.workers(name, hosts, slots, lease_ms, began_ms, ends_ms) "
-    f"VALUES (%s, %s, %s, %s, {_NOW}, {_NOW} + %s) RETURNING id"
+    "INSERT INTO {s}.workers(name, hosts, slots, lease_ms, schema, began_ms, ends_ms) "
+    f"VALUES (%s, %s, %s, %s, %s, {_NOW}, {_NOW} + %s) RETURNING id"
 )
 _RENEW: Final = (
     f"UPDATE {{s}}.workers SET ends_ms = {_NOW} + lease_ms, running = %s, is_draining = %s "
@@ -127,9 +128,14 @@ class LeaseTables:
     # --- workers ------------------------------------------------------------------
 
     def register(self, name: str, hosts: Sequence[str], slots: int, lease_ms: int) -> int:
-        """Begin a lease for a new worker. Return its number."""
+        """Begin a lease for a new worker. Return its number.
+
+        Raises StoreTooNew if the log was changed meanwhile, so that only newer workers can use it.
+        """
+        link = self._tables.link
+        check_usable(link.execute, link.address.schema, repr(link.address))
         self._run(_FORGET)
-        rows = self._run(_REGISTER, (name, texts(hosts), slots, lease_ms, lease_ms))
+        rows = self._run(_REGISTER, (name, texts(hosts), slots, lease_ms, newest(), lease_ms))
         return int(rows[0][0])
 
     def renew(self, worker: int, running: int, *, is_draining: bool) -> bool:

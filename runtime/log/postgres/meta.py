@@ -1,6 +1,7 @@
 """Opening a log on a server, and its table `meta`.
 
     schema      the number of the last migration
+    since       the number of the earliest callboard that can use the log
     digest      how digests are computed
     key_check   8 bytes by which a digest key is recognised, in hex; "" for a log without one
     encryption  how the log is encrypted, see `cipher`; "" for plain text
@@ -14,16 +15,8 @@ from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher, cipher_of, new_cipher
 from callboard.runtime.log.hash_chain import DIGEST_KIND, HashChain
 from callboard.runtime.log.postgres.link import Link
-from callboard.runtime.log.postgres.schema import (
-    NEWEST,
-    VIEW,
-    check_age,
-    check_server,
-    check_version,
-    migrate,
-    quoted,
-    version,
-)
+from callboard.runtime.log.postgres.migrating import check_version, migrate, newest, version
+from callboard.runtime.log.postgres.schema import VIEW, check_age, check_server, quoted
 
 _KEYS: Final = ("schema", "digest", "key_check", "encryption")
 
@@ -35,7 +28,7 @@ def prepare(link: Link, hash_chain: HashChain, encryption_key: bytes | None) -> 
     check_server(link.read, link.server, where)
     found = version(link.read, schema)
     check_version(found, where)
-    if found < NEWEST:
+    if found.number < newest():
 
         def begin() -> None:
             description = "" if encryption_key is None else new_cipher(encryption_key).description
@@ -67,7 +60,7 @@ def check_readable(link: Link) -> None:
     where = repr(link.address)
     check_age(link.server, where)
     found = version(link.read, link.address.schema)
-    if not found:
+    if not found.number:
         raise StoreUnreadable(f"there is no log at {where}; give the address that it was written to")
     check_version(found, where)
 

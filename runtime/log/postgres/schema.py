@@ -1,6 +1,7 @@
 """The tables of a log in PostgreSQL, and the numbered migrations that make them.
 
-meta        key, value: `schema` is the number of the last migration; the digest and encryption of the log
+meta        key, value: the number of the last migration and that of the earliest callboard that can use the
+            log (see `migrating`); its digest and encryption
 sessions    one row for each session; `id` is its number in this log, never given twice. `head` and `digest`
             are those of its last event, so that an append compares them in the row that it locks. A fork has
             the id of its `parent`, and the seq of the last event that it shares with it in `base`
@@ -23,9 +24,9 @@ by the quoted name of the schema. Released migrations do not change: new tables 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from callboard.actors.protocol.errors import StoreReadOnly, StoreTooNew, StoreUnreadable
+from callboard.actors.protocol.errors import StoreReadOnly, StoreUnreadable
 
 SERVER_MIN: Final = 130_000  # pg_xact_status by pg_current_xact_id, and runtime pruning of partitions
 PARTITION_SESSIONS: Final = 65_536
@@ -222,10 +223,28 @@ _FOLLOWERS: Final = (
     "CREATE INDEX followed_by_follower ON {s}.followed(follower)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _PLACES, _COMMANDS, _FOLLOWERS)
-"""The statements of each migration; the number of the first is 1."""
+_RELEASES: Final = (
+    # Those that run have the number 4.
+    "ALTER TABLE {s}.workers ADD COLUMN schema bigint NOT NULL DEFAULT 4",
+)
 
-NEWEST: Final = len(MIGRATIONS)
+
+class Migration(NamedTuple):
+    """A change of the tables. since: see `migrating`."""
+
+    statements: tuple[str, ...]
+    since: int
+
+
+MIGRATIONS: Final = (
+    Migration(_FIRST, 1),
+    Migration(_SECOND, 2),
+    Migration(_PLACES, 3),
+    Migration(_COMMANDS, 4),
+    Migration(_RELEASES, 4),
+    Migration(_FOLLOWERS, 4),
+)
+"""The number of the first is 1."""
 
 VIEW: Final = """CREATE VIEW {s}.log AS
     SELECT s.session_id AS session, e.seq, to_timestamp(e.at / 1000.0) AS time, e.sender, e.recipient,
@@ -242,21 +261,8 @@ def quoted(schema: str) -> str:
     return f'"{schema}"'  # `address` has refused every other character than letters, digits and `_`
 
 
-def version(execute: Execute, schema: str) -> int:
-    """Return the number of the last migration of a log; 0 if there is no log."""
-    if not _has_table(execute, schema, "meta"):
-        return 0
-    rows = execute(f"SELECT value FROM {quoted(schema)}.meta WHERE key = 'schema'")
-    try:
-        return int(rows[0][0])
-    except (IndexError, ValueError):
-        raise StoreUnreadable(
-            f"the schema {schema} has a table `meta` that is not callboard's; "
-            "choose another one with ?schema=NAME"
-        ) from None
-
-
-def _has_table(execute: Execute, schema: str, table: str) -> bool:
+def has_table(execute: Execute, schema: str, table: str) -> bool:
+    """Return whether a log has a table."""
     # Not `to_regclass`: it may answer from a cache, and then does not see a table that another process has
     # made while this one waited for the lock.
     query = (
@@ -264,15 +270,6 @@ def _has_table(execute: Execute, schema: str, table: str) -> bool:
         "WHERE n.nspname = %s AND c.relname = %s"
     )
     return bool(execute(query, (schema, table)))
-
-
-def check_version(found: int, where: str) -> None:
-    """Refuse a log of a newer callboard. Raises StoreTooNew."""
-    if found > NEWEST:
-        raise StoreTooNew(
-            f"{where} has schema {found}, and this callboard knows up to {NEWEST}; "
-            "use the newer callboard that made it"
-        )
 
 
 def check_server(execute: Execute, number: int, where: str) -> None:
@@ -315,34 +312,6 @@ def check_age(number: int, where: str) -> None:
         )
 
 
-def migrate(execute: Execute, schema: str, begin: Callable[[], None], where: str) -> int:
-    """Bring a log up to the newest migration, inside a transaction. Return the number that it had.
-
-    begin: fills the table `meta` of a new log, after its first migration.
-    """
-    name = quoted(schema)
-    # Two processes that open a new log at once: the second waits, and then finds it made.
-    execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"callboard {schema}",))
-    found = version(execute, schema)
-    check_version(found, where)
-    # Asked, because IF NOT EXISTS needs the right to make a schema even where it is there.
-    query = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s"
-    if not found and not execute(query, (schema,)):
-        execute(f"CREATE SCHEMA {name}")
-    for number, statements in enumerate(MIGRATIONS[found:], found + 1):
-        for statement in statements:
-            execute(statement.replace("{s}", name))
-        if number == 1:
-            begin()
-            make_partition(execute, schema, 0)
-        execute(
-            f"INSERT INTO {name}.meta VALUES ('schema', %s) "
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (str(number),),
-        )
-    return found
-
-
 def partition_of(number: int) -> int:
     """Return the partition that has the events of a session."""
     return number // PARTITION_SESSIONS
@@ -351,10 +320,10 @@ def partition_of(number: int) -> int:
 def make_partition(execute: Execute, schema: str, at: int) -> None:
     """Make a partition of the events, if it is missing, inside a transaction."""
     name = quoted(schema)
-    if _has_table(execute, schema, f"events_{at}"):
+    if has_table(execute, schema, f"events_{at}"):
         return
     execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"callboard {schema} events",))
-    if not _has_table(execute, schema, f"events_{at}"):
+    if not has_table(execute, schema, f"events_{at}"):
         # Made and then attached: CREATE TABLE ... PARTITION OF would wait for all appends, and stop them.
         execute(f"CREATE TABLE {name}.events_{at} (LIKE {name}.events INCLUDING ALL)")
         first, last = at * PARTITION_SESSIONS, (at + 1) * PARTITION_SESSIONS

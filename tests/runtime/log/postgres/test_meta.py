@@ -143,7 +143,7 @@ def test_a_server_that_is_too_old_or_a_replica_is_refused(
 def test_a_schema_of_a_newer_callboard_is_refused_by_writers_and_readers(place: OnServer) -> None:
     open_once(place.url)
     place.is_changed = True
-    execute(f"UPDATE {place.schema}.meta SET value = '99' WHERE key = 'schema'")
+    execute(f"UPDATE {place.schema}.meta SET value = '99' WHERE key IN ('schema', 'since')")
     assert "schema 99" in refused(StoreTooNew, place.url)
     with pytest.raises(StoreTooNew, match="use the newer callboard"):
         place.reader()

@@ -1,72 +1,15 @@
-"""The tables: migrations in order, once, by one process at a time; partitions by session numbers."""
-
-import asyncio
+"""The tables: partitions by session numbers."""
 
 import pytest
 
 from callboard.runtime.log.postgres import schema as schemas
 from callboard.runtime.log.postgres.schema import (
-    MIGRATIONS,
     PARTITION_SESSIONS,
     SERVER_MIN,
 )
-from tests.postgres_server import execute, shared
+from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
-
-
-def test_many_processes_that_open_a_new_log_at_once_make_it_once() -> None:
-    place = OnServer(shared().url("made_at_once"))
-
-    async def work() -> None:
-        logs = [place.log() for _ in range(4)]
-        await asyncio.gather(*(log.open() for log in logs))
-        await logs[0].create("s", 1, "")
-        assert [len(await log.sessions()) for log in logs] == [1] * 4
-        for log in logs:
-            await log.close()
-
-    execute("DROP SCHEMA IF EXISTS made_at_once CASCADE")
-    run(work)
-    execute("DROP SCHEMA made_at_once CASCADE")
-
-
-def test_a_log_of_an_earlier_schema_gets_the_migrations_that_it_lacks(
-    place: OnServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def work() -> None:
-        log = place.log()
-        await log.open()
-        await log.close()
-
-    run(work)
-    place.is_changed = True
-    later = (*MIGRATIONS, ("CREATE TABLE {s}.more(n int)", "INSERT INTO {s}.more VALUES (1)"))
-    monkeypatch.setattr(schemas, "MIGRATIONS", later)
-    monkeypatch.setattr(schemas, "NEWEST", len(later))
-    monkeypatch.setattr("callboard.runtime.log.postgres.meta.NEWEST", len(later))
-    for _ in range(2):
-        run(work)
-        assert execute(f"SELECT n FROM {place.schema}.more") == [(1,)]
-    assert execute(f"SELECT value FROM {place.schema}.meta WHERE key = 'schema'") == [(str(len(later)),)]
-
-
-def test_a_failed_migration_leaves_the_log_as_it_was(
-    place: OnServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def work() -> None:
-        log = place.log()
-        await log.open()
-        await log.close()
-
-    run(work)
-    place.is_changed = True
-    later = (*MIGRATIONS, ("CREATE TABLE {s}.more(n int)", "SELECT 1 / 0"))
-    monkeypatch.setattr(schemas, "MIGRATIONS", later)
-    monkeypatch.setattr("callboard.runtime.log.postgres.meta.NEWEST", len(later))
-    with pytest.raises(Exception, match="division by zero"):
-        run(work)
-    assert execute(f"SELECT to_regclass('{place.schema}.more')::text") == [(None,)]
 
 
 def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_dropped(
