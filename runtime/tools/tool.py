@@ -14,7 +14,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Generic, ParamSpec, Protocol, TypeVar, get_args, overload
+from typing import Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, get_args, overload
 
 import msgspec
 
@@ -158,6 +158,32 @@ class Tool:
         return self._signature.bind(called, arguments, ctx)
 
 
+class CallOptions(TypedDict, total=False):
+    """The options of `Tool` that `@tool` passes on."""
+
+    timeout_s: float | None
+    extra: Mapping[str, object] | Json | None
+    approval: Approval
+    approval_timeout_s: float | None
+    capabilities: Collection[str]
+    version: str
+    output: OutputRules | ResponseFormat | None
+    cache: bool | float
+    cache_over_writes: bool
+    keep: bool
+    on: ToolPlace | None
+
+
+class ToolOptions(CallOptions, total=False):
+    """The options of `@tool`."""
+
+    name: str | None
+    description: str | None
+    effect: Effect
+    labels: Collection[str]
+    untrusted: bool
+
+
 class FunctionTool(Tool, Generic[P, R_co]):
     """A tool that `@tool` makes of a typed function. A call of it is a call of the function."""
 
@@ -173,47 +199,11 @@ def tool(function: Callable[P, R_co], /) -> FunctionTool[P, R_co]: ...
 
 
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: Effect = "write",
-    timeout_s: float | None = None,
-    extra: Mapping[str, object] | Json | None = None,
-    approval: Approval = "never",
-    approval_timeout_s: float | None = None,
-    capabilities: Collection[str] = (),
-    labels: Collection[str] = (),
-    untrusted: bool = False,
-    version: str = "",
-    output: OutputRules | ResponseFormat | None = None,
-    cache: bool | float = False,
-    cache_over_writes: bool = False,
-    keep: bool = False,
-    on: ToolPlace | None = None,
-) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
 def tool(
-    function: Callable[P, R_co] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: Effect = "write",
-    timeout_s: float | None = None,
-    extra: Mapping[str, object] | Json | None = None,
-    approval: Approval = "never",
-    approval_timeout_s: float | None = None,
-    capabilities: Collection[str] = (),
-    labels: Collection[str] = (),
-    untrusted: bool = False,
-    version: str = "",
-    output: OutputRules | ResponseFormat | None = None,
-    cache: bool | float = False,
-    cache_over_writes: bool = False,
-    keep: bool = False,
-    on: ToolPlace | None = None,
+    function: Callable[P, R_co] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -238,31 +228,33 @@ def tool(
     """
 
     def make(function: Callable[P, R_co]) -> FunctionTool[P, R_co]:
-        own_name = str(name or getattr(function, "__name__", ""))
-        _check_name(own_name)
-        _check_function(own_name, function)
-        signature = typed_signature(function, own_name)
-        refuse_result(function, own_name)
-        told = _summary(own_name, function) if description is None else description
-        given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
-        made: FunctionTool[P, R_co] = FunctionTool(
-            *given,
-            approval=approval,
-            approval_timeout_s=approval_timeout_s,
-            signature=signature,
-            capabilities=capabilities,
-            labels=(*labels, *((UNTRUSTED,) * untrusted)),
-            version=version,
-            output=output,
-            cache=cache,
-            cache_over_writes=cache_over_writes,
-            keep=keep,
-            on=on,
-        )
-        functools.update_wrapper(made, function, updated=())
-        return made
+        return _made(function, **options)
 
     return make if function is None else make(function)
+
+
+def _made(
+    function: Callable[P, R_co],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "write",
+    labels: Collection[str] = (),
+    untrusted: bool = False,
+    **options: Unpack[CallOptions],
+) -> FunctionTool[P, R_co]:
+    """Make the tool of a function, for `tool`."""
+    own_name = str(name or getattr(function, "__name__", ""))
+    _check_name(own_name)
+    _check_function(own_name, function)
+    signature = typed_signature(function, own_name)
+    refuse_result(function, own_name)
+    told = _summary(own_name, function) if description is None else description
+    labels = (*labels, *((UNTRUSTED,) * untrusted))
+    given = (own_name, told, signature.schema, function, effect)
+    made: FunctionTool[P, R_co] = FunctionTool(*given, signature=signature, labels=labels, **options)
+    functools.update_wrapper(made, function, updated=())
+    return made
 
 
 def _summary(name: str, function: Function) -> str:

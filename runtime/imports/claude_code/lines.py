@@ -12,7 +12,7 @@ that is not a JSON object is left out and counted.
 """
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -31,29 +31,29 @@ TASKS: Final = frozenset({"Task", "Agent"})
 class Line(msgspec.Struct, gc=False):
     """The fields that the import reads. Each may have any value: no version of the format is written down."""
 
-    type: Any = None
-    subtype: Any = None
-    uuid: Any = None
-    parentUuid: Any = None
-    sessionId: Any = None
-    session_id: Any = None
-    agentId: Any = None
-    parent_tool_use_id: Any = None
-    isSidechain: Any = None
-    isMeta: Any = None
-    isCompactSummary: Any = None
-    isApiErrorMessage: Any = None
-    timestamp: Any = None
-    version: Any = None
-    cwd: Any = None
-    gitBranch: Any = None
-    message: Any = None
+    type: object = None
+    subtype: object = None
+    uuid: object = None
+    parentUuid: object = None
+    sessionId: object = None
+    session_id: object = None
+    agentId: object = None
+    parent_tool_use_id: object = None
+    isSidechain: object = None
+    isMeta: object = None
+    isCompactSummary: object = None
+    isApiErrorMessage: object = None
+    timestamp: object = None
+    version: object = None
+    cwd: object = None
+    gitBranch: object = None
+    message: object = None
     toolUseResult: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Task(msgspec.Struct, gc=False):
-    agentId: Any = None
-    status: Any = None
+    agentId: object = None
+    status: object = None
 
 
 _LINE: Final = msgspec.json.Decoder(Line)
@@ -104,9 +104,14 @@ def time_of(line: Line) -> int:
         return 0
 
 
+def message_of(line: Line) -> Block:
+    """Return the message of a line; an empty one if it has none."""
+    return line.message if isinstance(line.message, dict) else {}
+
+
 def blocks_of(line: Line) -> list[Block]:
     """Return the blocks of the content of a message."""
-    content = line.message.get("content") if isinstance(line.message, dict) else None
+    content = message_of(line).get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
@@ -118,7 +123,7 @@ def parts_of(line: Line) -> list[Part]:
 
 
 def _said(line: Line) -> Said:
-    message, blocks = line.message, [_readable(one) for one in blocks_of(line)]
+    message, blocks = message_of(line), [_readable(one) for one in blocks_of(line)]
     model = _text(message.get("model"))
     usage = ZERO if model == SYNTHETIC else usage_of(message.get("usage"))
     failure = text_in(blocks) or "the call failed" if line.isApiErrorMessage is True else ""

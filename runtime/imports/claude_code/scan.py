@@ -19,6 +19,7 @@ from callboard.runtime.imports.claude_code.lines import (
     blocks_of,
     is_message,
     is_side,
+    message_of,
     task_of,
 )
 from callboard.runtime.imports.traffic import Block
@@ -74,7 +75,7 @@ class Scan:
                     self.about.setdefault(name, value[:500])
 
     def _take_said(self, line: Line, agent: str) -> None:
-        model = line.message.get("model")
+        model = message_of(line).get("model")
         if isinstance(model, str) and model and model != SYNTHETIC:
             if agent or is_side(line):
                 self._models.setdefault(agent, model)
