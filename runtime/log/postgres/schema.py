@@ -236,7 +236,7 @@ class Migration(NamedTuple):
     since: int
 
 
-MIGRATIONS: Final = (
+MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(_FIRST, 1),
     Migration(_SECOND, 2),
     Migration(_PLACES, 3),
