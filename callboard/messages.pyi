@@ -52,6 +52,7 @@ from callboard.actors.protocol.port_messages import SettleBudget as SettleBudget
 from callboard.actors.protocol.port_messages import TimerFired as TimerFired
 from callboard.actors.protocol.port_messages import ToolReturned as ToolReturned
 from callboard.actors.protocol.port_messages import ToolStarted as ToolStarted
+from callboard.actors.protocol.step_messages import RunStep as RunStep
 
 __all__ = [
     "ApprovalGiven",
@@ -86,6 +87,7 @@ __all__ = [
     "RequestCapacity",
     "Resumed",
     "RevokePermission",
+    "RunStep",
     "SchemaChecked",
     "SessionClosed",
     "SessionOpened",

@@ -22,6 +22,7 @@ from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefu
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.compaction_words import compacted, service_edits
 from callboard.replay.formats import counted, duration, json_text, tokens, utc, value_text
@@ -339,6 +340,7 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
         weight="bookkeeping",
         links=("request",),
     ),
+    RunStep: _aside("Step", lambda it: f"turn {it.turn}, attempt {it.attempt}", links=("new",)),
     p.RequestCapacity: _aside(
         "Place requested",
         lambda it: (

@@ -41,6 +41,7 @@ _Child: TypeAlias = tuple[str, str, str, str]
 _SILENT: Final = frozenset(
     {
         "CallModel",
+        "RunStep",
         "TurnRequested",
         "TurnSettled",
         "SetTimer",

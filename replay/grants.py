@@ -21,6 +21,7 @@ from callboard.actors.protocol.port_messages import (
     RequestCapacity,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import Sent
 from callboard.actors.supervisor.state import Record, SupervisorState
@@ -41,12 +42,12 @@ class Log(Protocol):
 
 
 def grant_of(log: Log, event: Event) -> Event | None:
-    """Return the model call of an event's turn; None for an event outside of turns.
+    """Return the model call of an event's turn, or the step; None for an event outside of turns.
 
     Events before the reply lead to the call that follows, later ones of the turn to the call that counted.
     """
     match event.body:
-        case CallModel():
+        case CallModel() | RunStep():
             return event
         case ModelReplied():
             return log.event(event.cause)

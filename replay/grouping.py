@@ -46,6 +46,7 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, words_of
@@ -238,9 +239,9 @@ def _key(agent: str, kind: SpanKind, body: object) -> _Key:
     return agent, kind, getattr(body, "turn", 0), getattr(body, "call", 0)
 
 
-def _asked(found: Spans, event: Event, body: TurnRequested) -> None:
+def _asked(found: Spans, event: Event, body: TurnRequested | RunStep) -> None:
     found.begins("turn", event)
-    if body.after_ms:
+    if isinstance(body, TurnRequested) and body.after_ms:
         found._retries.add(event.seq)
 
 
@@ -292,7 +293,7 @@ def _changed(found: Spans, event: Event, body: Resumed | Forked) -> None:
 _TAKES: Final[dict[type, Callable[[Spans, Event, Any], object]]] = {
     Ask: lambda found, event, body: found.begins("ask", event, body.request_id),
     AskEnded: lambda found, event, body: found.ends("ask", event, body.kind),
-    TurnRequested: _asked,
+    **dict.fromkeys((TurnRequested, RunStep), _asked),
     ModelReplied: _replied,
     CallTool: lambda found, event, body: found.begins("tool", event, body.tool),
     ToolReturned: lambda found, event, body: found.ends("tool", event, body.status),

@@ -32,15 +32,15 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.session.permissions import Permissions
-from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
+from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer, requests_for
 from callboard.actors.session.shared_state import NO_STATE
 
-ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
-    **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
-    ToolStarted: (TOOLS, CallTool, ("turn", "call")),
-    TimerFired: (CLOCK, SetTimer, ("timer",)),
+ANSWERS: Final[dict[type, tuple[str, frozenset[type], tuple[str, ...]]]] = {
+    **{row.answer: (row.port, requests_for(row.answer), row.repeats) for row in PORT_REQUESTS.values()},
+    ToolStarted: (TOOLS, frozenset({CallTool}), ("turn", "call")),
+    TimerFired: (CLOCK, frozenset({SetTimer}), ("timer",)),
 }
-"""Kind of an answer -> the port that posts it, the kind of its request, the fields that it repeats."""
+"""Kind of an answer -> the port that posts it, the kinds of its requests, the fields that it repeats."""
 
 _Getter: TypeAlias = Callable[[object], object]
 
@@ -79,9 +79,9 @@ class OpenRequests:
             return f"{event.sender} does not post {event.kind}"
         return self._broken_by_answer(event, row[1], row[2])
 
-    def _broken_by_answer(self, answer: Event, kind: type, names: tuple[str, ...]) -> str:
+    def _broken_by_answer(self, answer: Event, kinds: frozenset[type], names: tuple[str, ...]) -> str:
         request, repeated = self._open.get(answer.cause, (None, ()))
-        if request is None or type(request.body) is not kind:
+        if request is None or type(request.body) not in kinds:
             return "an answer needs a request that has no answer yet"
         body = answer.body
         if _REPEATED[type(body)](body) != repeated:

@@ -16,6 +16,8 @@ from callboard.actors.protocol.errors import SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.grants import grant_of
 from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at, whole
@@ -340,7 +342,7 @@ class Recording(AbstractContextManager["Recording"]):
     def request(self, seq: int) -> "ModelRequest":
         """Return the exact request of a model call. Reads only its agent's events, like `state`.
 
-        seq: of any event of the turn: the `CallModel`, the `TurnRequested` that led to it, its reply, or a
+        seq: of any event of the turn: the `CallModel`, the `TurnRequested` or `RunStep`, its reply, or a
         call of this reply and its answer.
         Raises UnknownName.
         """
@@ -348,11 +350,12 @@ class Recording(AbstractContextManager["Recording"]):
 
         event = self.event(seq)
         grant = grant_of(self, event)
-        if grant is None or not isinstance(grant.body, CallModel):
+        if grant is None:
             raise self._without_request(event)
-        state = self.state(grant.seq, grant.body.agent)
+        agent = owner_of(grant)
+        state = self.state(grant.seq, agent)
         if not isinstance(state, AgentState):
-            raise UnknownName(f"{grant.body.agent} is not an agent")
+            raise UnknownName(f"{agent} is not an agent")
         return request_of(state, partial(self.state, grant.seq))
 
     def sent(self, asked: "ModelRequest") -> "SentRequest | None":
@@ -368,7 +371,7 @@ class Recording(AbstractContextManager["Recording"]):
         if isinstance(event.body, TurnRequested):
             said = f"the turn requested at event {event.seq} was never granted: nothing was asked"
             return UnknownName(said)
-        grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel))
+        grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel | RunStep))
         named = ", ".join([*islice(grants, _NAMED)] or ["none"])
         said = f"event {event.seq}, {event.kind}, belongs to no model call"
         return UnknownName(f"{said}; the first of those: {named}")

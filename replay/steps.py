@@ -17,6 +17,7 @@ from callboard.actors.protocol.port_messages import (
     SetTimer,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.step import ActorState
 from callboard.replay.descriptions import DESCRIPTIONS, fails
 from callboard.replay.open_requests import ANSWERS
@@ -77,7 +78,7 @@ class Steps:
                 return
 
 
-_REQUESTS: Final = frozenset(request for _, request, _ in ANSWERS.values())
+_REQUESTS: Final = frozenset(request for _, requests, _ in ANSWERS.values() for request in requests)
 
 
 def _is_together(one: Event, other: Event) -> bool:
@@ -103,6 +104,8 @@ def matters(event: Event) -> bool:
     match event.body:
         case TurnRequested(attempt=attempt, model=model):
             return attempt > 1 or bool(model)
+        case RunStep(attempt=attempt):
+            return attempt > 1
         case ModelReplied(model=model) if model:
             return True
         case ApprovalGiven(arguments=arguments) if arguments != NULL:

@@ -41,6 +41,8 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
 from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
 from callboard.replay.steps import is_failure
@@ -123,7 +125,7 @@ def parts_of(events: Events, event: Event) -> list[Event]:
 
 
 def _parts(events: Events, event: Event) -> Iterator[int]:
-    if isinstance(event.body, TurnRequested | CallModel | ModelReplied):
+    if isinstance(event.body, TurnRequested | RunStep | CallModel | ModelReplied):
         yield from first_attempt(events, event).new
     elif isinstance(event.body, Begin):
         yield 1  # the profiles
@@ -138,10 +140,10 @@ def _parts(events: Events, event: Event) -> Iterator[int]:
 
 def first_attempt(events: Events, event: Event) -> TurnRequested:
     """Return the first request of the turn that an event asks for, grants or answers."""
-    while not isinstance(event.body, TurnRequested) or (event.body.attempt > 1 and not event.body.new):
+    while (wish := wish_in(event.body)) is None or (wish.attempt > 1 and not wish.new):
         is_grant = isinstance(event.body, CallModel)
         event = events.event(_before(event) if is_grant else event.cause)
-    return event.body
+    return wish
 
 
 def _starts(events: Events, event: Event) -> Iterator[int]:

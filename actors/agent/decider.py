@@ -3,13 +3,15 @@
 A turn, from the agent's side:
 
     1  The agent posts `TurnRequested` to the supervisor. The supervisor posts the grant, `CallModel`, to the
-       model. The model's answer comes to the agent as `ModelReplied`.
+       model. The model's answer comes to the agent as `ModelReplied`. The step of a program needs no grant:
+       the agent posts `RunStep` to the model itself.
     2  The agent posts the calls of the reply: `CallTool`, `RequestApproval` or `Delegate`.
     3  After the last answer it posts its `ReportBack`s, if the reply has any, else the next `TurnRequested`.
     4  A reply without calls is its answer. The agent posts `Finished`.
 
 Rules
-  - An agent never calls a model itself, so that no model call is possible without a grant.
+  - An agent never calls a model itself, so that no model call is possible without a grant. A step of a
+    program is no model call.
   - The supervisor hears the end of every grant exactly once, in the decision that handles the answer: in a
     field of a message that goes to it anyway, else as `TurnSettled`. The step of a program reserves nothing
     and needs no end (`program.py`).
@@ -228,7 +230,9 @@ def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
     if state.program is not None and state.phase != "stopping":  # its conversation does not go on
         state = replace(state, calls=without_answers(state.calls))
-    is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    is_direct = state.program is not None and state.program.is_direct
+    is_granted = is_direct or stop.granted == (state.turn, state.attempt)
+    is_model_out = may_be_out and is_granted
     if state.compaction is not None and state.compaction.pending is not None:
         return drain(replace(given_up(state), phase="stopping", is_model_out=is_model_out))
     if may_be_out and state.attempt == 1 and not is_model_out:

@@ -17,11 +17,9 @@ from callboard.actors.agent.input_bound import at_bytes
 from callboard.actors.agent.program import end
 from callboard.actors.agent.retry import backoff_ms, end_of, final_if_again, spread_ms, wait_ms
 from callboard.actors.agent.state import AgentState, need_of, with_model, with_next_repair
-from callboard.actors.agent.turns import Decision
-from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.agent.turns import Decision, post_request
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.failures import FailureKind, is_refused_request, kind_of
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CUT_OFF, ModelReplied
@@ -144,7 +142,7 @@ def ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
         state, again = replace(state, is_anew=False), replace(again, breaks_cache=True)
     if (books := state.fallback) is not None and (books.name or books.is_open):
         again = replace(again, model=books.name or again.model, is_unbounded=books.is_open)
-    return state, (Post(SUPERVISOR, again),)
+    return post_request(state, again)
 
 
 def take_unusable(state: AgentState, stop_reason: str, said: Said, settled: Settled) -> Decision:

@@ -29,6 +29,7 @@ class ProgramState(msgspec.Struct, frozen=True, gc=False):
     latch: the end that its code cannot avert, once a step has heard of it; None without one.
     questions: those put to models. questions_max: the most of a program, None for no limit.
     requests: those of its questions that carry a whole one.
+    is_direct: True if the latest step was asked for without the supervisor, so that no grant tells of it.
     """
 
     wake: int | None = None
@@ -37,6 +38,7 @@ class ProgramState(msgspec.Struct, frozen=True, gc=False):
     questions: int = 0
     questions_max: int | None = None
     requests: Kept = ()
+    is_direct: bool = False
 
     def is_latched(self, calls: OpenCalls) -> bool:
         """Return True if the latest step has heard that its program ends, so that it is the last one."""

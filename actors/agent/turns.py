@@ -1,6 +1,6 @@
 """An agent's turns and its end: ask for a turn, finish, drain."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from callboard.actors.agent.state import AgentState, Unsent, has_turns_left
 from callboard.actors.agent.tasks import NOTHING_UNHEARD, Unheard, at_rest, words_of
 from callboard.actors.agent.tool_changes import take_change
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.addresses import MODEL, SUPERVISOR
 from callboard.actors.protocol.conversation import rolled, text_json, tool_result, user_message
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
@@ -23,11 +23,16 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.labels import NO_LABELS, united
 from callboard.actors.protocol.media import NO_MEDIA, media_in
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING, bound
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.wishes import turn_of
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
+
+DIRECT_SINCE: Final = 2
+"""The rules from which on a step of a program goes to its model without a grant."""
 
 
 class NewMessage(msgspec.Struct, frozen=True, gc=False):
@@ -93,7 +98,22 @@ def ask_turn(
     if is_anew:
         state = replace(state, is_anew=False)
     state = _thinking(state, history, digest, tokens, turn, unsent, fallback)
-    return state, (Post(SUPERVISOR, request),)
+    return post_request(state, request)
+
+
+def post_request(state: AgentState, request: TurnRequested) -> Decision:
+    """Post a request for a turn: to the model if it is a mere step of a program, else to the supervisor."""
+    program = state.program
+    if program is None or not state.model.is_program or state.rules < DIRECT_SINCE:
+        return state, (Post(SUPERVISOR, request),)
+    if program.is_direct and request.settled is not None and not request.settled.text:
+        request = replace(request, settled=None)  # nothing was granted, so nothing is to be settled
+    step = RunStep(request.turn, request.attempt, request.digest, request.new)
+    # A text, a label or a wait is the supervisor's business, which grants such a step as any turn.
+    is_direct = turn_of(step) == request
+    if is_direct is not program.is_direct:
+        state = replace(state, program=replace(program, is_direct=is_direct))
+    return state, (Post(MODEL, step) if is_direct else Post(SUPERVISOR, request),)
 
 
 def _thinking(

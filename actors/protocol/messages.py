@@ -8,6 +8,7 @@
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
                                ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
+    program    -> model        RunStep                    (a step, which needs no grant)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven

@@ -9,6 +9,7 @@ from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.origin import Makers, Origin
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.actors.protocol.shared_state import StateUpdate
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.uses import Use
@@ -42,7 +43,7 @@ class CallModel(Message, frozen=True):
 
 @final
 class ModelReplied(RichMessage, frozen=True):
-    """The one answer to a grant. content: the model's blocks, verbatim.
+    """The one answer to a grant or a step. content: the model's blocks, verbatim.
 
     usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
     process was ended politely before; `usage` is what the model had reported by then.
@@ -384,6 +385,7 @@ class TimerFired(Message, frozen=True):
 
 PortInput: TypeAlias = (
     CallModel
+    | RunStep
     | CallTool
     | RequestApproval
     | CancelCall

@@ -12,7 +12,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     """A request without an answer in the log.
 
     owner: the address of the agent it is for.
-    wish: the request for the turn that a `CallModel` grants.
+    wish: the request for the turn that a `CallModel` grants, or that a `RunStep` is.
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
     is_unwanted: True if its agent was stopped, before it or after it. It stays True when the agent has

@@ -59,6 +59,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
 from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
@@ -121,10 +122,7 @@ class PortGate:
         return tuple(getattr(source, field) for field in row.repeats)
 
     def wish_of(self, grant: Event) -> TurnRequested:
-        """Return the request for the turn that an open `CallModel` grants.
-
-        Raises KeyError for a call that has its answer.
-        """
+        """Return the wish of an open `CallModel` or `RunStep`. Raises KeyError for one with its answer."""
         wish = self.open[grant.seq].wish
         if wish is None:
             raise KeyError(grant.seq)
@@ -226,7 +224,7 @@ class PortGate:
         body, seq = event.body, event.seq
         row = PORT_REQUESTS[type(body)]
         owner = getattr(body, row.owner) if row.owner else event.sender
-        wish = self._granted(event, owner, getattr(body, row.through)) if row.through else None
+        wish = self._granted(event, owner, getattr(body, row.through)) if row.through else wish_in(body)
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if type(body) is CallTool:
             opened.shared = self.shared

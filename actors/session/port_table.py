@@ -44,6 +44,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import ZERO
 
 NEVER_STARTED: Final = text_json("Cancelled before it started.")
@@ -189,18 +190,21 @@ def _budget_given_up(request: Event, repeated: Repeated, has_started: bool) -> P
     return _budget_cancelled(request, repeated)
 
 
+_CALL_MODEL: Final = PortRequest(
+    MODEL,
+    ModelReplied,
+    repeats=("turn", "attempt"),
+    owner="agent",
+    through="request",
+    cancelled=_model_cancelled,
+    given_up=_model_given_up,
+    after_crash=_model_lost,
+    detached=_model_detached,
+)
+
 PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
-    CallModel: PortRequest(
-        MODEL,
-        ModelReplied,
-        repeats=("turn", "attempt"),
-        owner="agent",
-        through="request",
-        cancelled=_model_cancelled,
-        given_up=_model_given_up,
-        after_crash=_model_lost,
-        detached=_model_detached,
-    ),
+    CallModel: _CALL_MODEL,
+    RunStep: _CALL_MODEL._replace(owner="", through=""),
     CallTool: PortRequest(
         TOOLS,
         ToolReturned,
@@ -241,6 +245,11 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
     MakeContext: PortRequest(CONTEXT, ContextMade, repeats=("parent", "delegation", "profile")),
 }
 """The kind of each request -> its row. Timers are not among them: the gate arms the clock by itself."""
+
+
+def requests_for(answer: type) -> frozenset[type]:
+    """Return the kinds of requests that this kind of message answers."""
+    return frozenset(kind for kind, row in PORT_REQUESTS.items() if row.answer is answer)
 
 
 def owner_of(request: Event) -> str:

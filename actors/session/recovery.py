@@ -36,6 +36,7 @@ from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
 from callboard.actors.protocol.port_messages import CallModel, ToolStarted
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_actions import Arm, Refuse, Start
@@ -250,7 +251,8 @@ class _Recovery:
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """Return the answer to a request of a living agent; None if the port is asked again."""
-        if isinstance(request.body, CallModel) and (request.seq in self.recorded or not self.has_run):
+        is_of_model = isinstance(request.body, CallModel | RunStep)
+        if is_of_model and (request.seq in self.recorded or not self.has_run):
             return None  # of a fork: no process of it has made this call, so nothing was lost
         repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
         return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)

@@ -2,6 +2,7 @@
 
     request           its key has
     CallModel         agent, turn, attempt, digest of the whole request, and the model that is asked
+    RunStep           agent, turn and attempt, as of a `CallModel` for a step
     RequestBudget     the key of the call that it is for, behind the word `budget`
     CallTool          agent, turn, call, tool, arguments, and the input given in this round
     RequestApproval   agent, turn, call, tool and arguments
@@ -31,6 +32,8 @@ from callboard.actors.protocol.port_messages import (
     RequestBudget,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import turn_of
 from callboard.actors.session.call_places import CallPlaces, Place
 
 Key: TypeAlias = tuple[object, ...]
@@ -85,6 +88,10 @@ class RequestKeys:
         wish = self._wishes.pop(grant.request, None)
         return None if wish is None else self._call(grant.agent, wish)
 
+    def _step(self, event: Event, step: RunStep) -> Key:
+        self._latest[event.sender] = wish = turn_of(step)
+        return self._call(event.sender, wish)
+
     def _budget(self, event: Event, asked: RequestBudget) -> Key | None:
         wish = self._latest.get(asked.agent)
         return None if wish is None else ("budget", *self._call(asked.agent, wish))
@@ -124,6 +131,7 @@ _MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] =
     DelegationEnded: RequestKeys._ended,
     ModelReplied: RequestKeys._replied,
     CallModel: RequestKeys._model,
+    RunStep: RequestKeys._step,
     RequestBudget: RequestKeys._budget,
     CallTool: RequestKeys._tool,
     RequestApproval: RequestKeys._approval,

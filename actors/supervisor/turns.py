@@ -11,8 +11,9 @@ Rules
     `SettleBudget` says the charge.
   - A call that can never fit ends its agent as `budget`, and may latch for the programs above it. A call that
     does not fit yet waits in the queue.
-  - A program's step needs nothing. It passes the queue, takes no slot, reserves nothing, is compared with no
-    scope, is charged nothing, and need not be settled.
+  - A program's step needs nothing, and goes to its model without the supervisor. One that has a text to
+    state, labels or a back-off is requested here: it passes the queue, takes no slot, reserves nothing, is
+    compared with no scope, is charged nothing, and need not be settled.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
     for their children would hold all slots, and no child could ever run.
 """
@@ -318,9 +319,13 @@ def settle(work: UnitOfWork, sender: str, settled: Settled, *, is_stated: bool) 
         and this one stands in its place.
     """
     ancestry = work.ancestry(sender)
-    if ancestry is None or (need := ancestry[-1].grant) is None:
+    if ancestry is None:
         return
     record, text = ancestry[-1], settled.text or ancestry[-1].text
+    if (need := record.grant) is None:
+        if text != record.text and record.profile.is_eager:  # of a step, which had no grant
+            work.put_record(replace(record, text=text))
+        return
     if need == NOTHING:
         work.put_record(replace(record, grant=None, turn=0, attempt=0, text=text))
         return

@@ -32,6 +32,7 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
         {"digest", "new", "after_ms", "told", "ends", "breaks_cache", "model", "is_unbounded", "repair"}
     ),
     "CallModel": frozenset({"request"}),
+    "RunStep": frozenset({"digest", "new"}),
     "RequestCapacity": frozenset({"model"}),
     "Begin": frozenset({"profile", "model", "limits", "schema", "roster", "permissions"}),
     "ToolsGiven": frozenset({"tools"}),

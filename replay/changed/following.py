@@ -40,6 +40,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.changed.compared import (
     DueTimers,
@@ -274,11 +275,11 @@ class Following:
             self._timers.set(made)
 
     def _compare_request(self, recorded: Event, made: Event) -> None:
-        agent, before, body = recorded.sender, recorded.body, made.body
-        if agent in self.requests or not isinstance(before, TurnRequested):
+        agent, before, body = recorded.sender, wish_in(recorded.body), wish_in(made.body)
+        if agent in self.requests or before is None:
             return
         state = self._core.states[agent]
-        assert isinstance(body, TurnRequested)
+        assert body is not None
         assert isinstance(state, AgentState)
         if _asked(self._models[agent], before) != _asked(self._models_now[agent], body):
             self.requests[agent] = recorded, request_of(state, self._core.states.__getitem__)

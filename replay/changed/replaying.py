@@ -10,8 +10,8 @@ from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.step import ActorState
 from callboard.replay.changed.following import Following
 from callboard.replay.changed.result import AgentsNow, ChangedReplay, RequestDifference
@@ -51,8 +51,8 @@ def _requests(
 ) -> Iterator[RequestDifference]:
     """Yield the first request that differs of each agent, in the order of the log."""
     for agent, (event, now) in sorted(following.requests.items(), key=lambda one: one[1][0].seq):
-        body = event.body
-        assert isinstance(body, TurnRequested)
+        body = wish_in(event.body)
+        assert body is not None
         state = state_of(event.seq, agent)
         assert isinstance(state, AgentState)
         lines = _diff(request_lines(request_of(state, partial(state_of, event.seq))), request_lines(now))

@@ -35,6 +35,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import call_name, moment_name
 
@@ -203,7 +204,7 @@ class RecordedPrograms:
         match body:
             case Begin():
                 self._begin(event.recipient, is_program=body.model.is_program)
-            case TurnRequested(new=new) if event.sender in self._heard:
+            case TurnRequested(new=new) | RunStep(new=new) if event.sender in self._heard:
                 self._heard[event.sender] += [self._answers[seq] for seq in new if seq in self._answers]
             case ModelReplied(status="ok" | "error") if event.recipient in self._heard:
                 self._reply(event.recipient, body)

@@ -31,13 +31,9 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     Wake,
 )
-from callboard.actors.protocol.port_messages import (
-    ApprovalGiven,
-    ModelReplied,
-    RequestApproval,
-    ToolReturned,
-)
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval, ToolReturned
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK_CANCEL, TASK_WAIT
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_table import PORT_REQUESTS
 from callboard.actors.session.shared_state import NO_STATE
 from callboard.runtime.frontends.facts import (
@@ -138,6 +134,8 @@ class FactFold:
                 (work.asleep.discard if until is None else work.asleep.add)(event.sender)
             case TurnRequested(after_ms=after_ms):
                 (work.asleep.add if after_ms else work.asleep.discard)(event.sender)
+            case RunStep():
+                work.asleep.discard(event.sender)
             case ModelReplied():
                 work.asleep.discard(event.recipient)
             case _:
@@ -211,7 +209,7 @@ class FactFold:
         if self._open.pop(name, None) is not None:
             yield Returned(agent, name, output, is_error, is_denied)
 
-    def _requested(self, event: Event, body: TurnRequested) -> Iterator[Fact]:
+    def _requested(self, event: Event, body: TurnRequested | RunStep) -> Iterator[Fact]:
         """Answer the calls that an agent refused by itself, which leave no event.
 
         Its next request has the results of all calls before it, except for delegations at work.
@@ -369,6 +367,7 @@ _HANDLERS: Final[dict[type, Callable[[FactFold, Event, Any], Iterator[Fact]]]] =
     TellEnded: FactFold._tell_ended,
     Begin: FactFold._begin,
     TurnRequested: FactFold._requested,
+    RunStep: FactFold._requested,
     ModelReplied: FactFold._replied,
     ToolReturned: FactFold._returned,
     Delegate: FactFold._delegate,

@@ -36,8 +36,10 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.prompts import ASK_MODEL
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.wishes import turn_of
 from callboard.actors.supervisor.budgets import charge_of
 from callboard.runtime.log.session_rows import text_of
 
@@ -219,6 +221,11 @@ def _turn(tree: Tree, event: Event, body: TurnRequested) -> None:
     node.does("waiting for a turn" if not body.after_ms else "waiting to retry")
 
 
+def _step(tree: Tree, event: Event, body: RunStep) -> None:
+    _turn(tree, event, turn_of(body))
+    tree._node(event.sender).does("thinking")
+
+
 def _tool(tree: Tree, event: Event, body: CallTool) -> None:
     node = tree._node(event.sender)
     node.tools += 1
@@ -317,6 +324,7 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     Forked: _forked,
     Begin: _begin,
     TurnRequested: _turn,
+    RunStep: _step,
     CallModel: lambda tree, event, body: tree._node(body.agent).does("thinking"),
     RequestCapacity: lambda tree, event, body: tree._node(body.agent).does(
         f"waiting for capacity of {body.model}"

@@ -27,7 +27,6 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import (
     BudgetGiven,
-    CallModel,
     CapacityGiven,
     RequestBudget,
     RequestCapacity,
@@ -36,6 +35,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.budget_keys import BudgetKeys, CallKey
 from callboard.actors.session.budget_scope import Refused
 from callboard.actors.session.budgets import Given
+from callboard.actors.session.port_table import owner_of
 from callboard.runtime.budgets import SharedBudgets, SharedCapacity
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import Port
@@ -111,24 +111,22 @@ class PlacedModelPort:
 
     def start(self, request: Event) -> None:
         """Call the model; if its place is missing, once there is one."""
-        grant = request.body
-        assert isinstance(grant, CallModel)
-        state = self._board.core.states[grant.agent]
+        agent = owner_of(request)
+        state = self._board.core.states[agent]
         assert isinstance(state, AgentState)
         model = state.model.name
-        if grant.agent in self._board.gate.places or not self._capacity.is_limited(model):
+        if agent in self._board.gate.places or not self._capacity.is_limited(model):
             self._models.start(request)
             return
         self._waiting.add(request.seq)
         tokens = self._board.gate.wish_of(request).need.tokens
-        self._capacity.take(grant.agent, model, tokens, partial(self._start_placed, request, grant.agent))
+        self._capacity.take(agent, model, tokens, partial(self._start_placed, request, agent))
 
     def abort(self, request: Event) -> bool:
         """Leave the line, or cancel the call. Return False if no call is under way."""
         if request.seq not in self._waiting:
             return self._models.abort(request)
-        assert isinstance(request.body, CallModel)
-        self._capacity.free(request.body.agent)
+        self._capacity.free(owner_of(request))
         return False
 
     def detach(self) -> None:

@@ -1,4 +1,4 @@
-"""The model port: a grant becomes one call of a model and one answer."""
+"""The model port: a grant, or the step of a program, becomes one call of a model and one answer."""
 
 import asyncio
 import inspect
@@ -16,11 +16,12 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.origin import Origin
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
+from callboard.actors.session.port_table import owner_of
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
@@ -98,9 +99,8 @@ class ModelPort:
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
-        grant = request.body
-        assert isinstance(grant, CallModel)
-        state = self._board.core.states[grant.agent]
+        agent = owner_of(request)
+        state = self._board.core.states[agent]
         assert isinstance(state, AgentState)
         asked = request_of(state, self._board.core.states.__getitem__)
         asked.deps = self._board.deps.current
@@ -112,11 +112,11 @@ class ModelPort:
             asked.state_of = gate.shared.json_of
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
-            self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
+            self._board.fail(CallboardError(f"{agent}: the request is not the one that was granted"))
             return
         live = LiveAnswer(self._buffer_of, request.seq, asked)
         answer = self._call(asked, live)
-        if isinstance(answer, DivergedAnswer) and self._is_left_open(grant.agent, answer):
+        if isinstance(answer, DivergedAnswer) and self._is_left_open(agent, answer):
             return
         if type(answer) is not ModelAnswer and inspect.isawaitable(answer):
             self._live[request.seq] = live
@@ -203,9 +203,7 @@ class ModelPort:
             # Without usage: the service may have finished the call, and its use is not known.
             self._post(request, ModelReplied(wish.turn, wish.attempt, "cancelled"))
         else:
-            grant = request.body
-            assert isinstance(grant, CallModel)
-            if isinstance(answer, DivergedAnswer) and self._is_left_open(grant.agent, answer):
+            if isinstance(answer, DivergedAnswer) and self._is_left_open(owner_of(request), answer):
                 return
             self._waiting[request.seq] = self._made(wish, answer, asked)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
@@ -244,14 +242,13 @@ class ModelPort:
             self._post(request, self._made(self._board.gate.wish_of(request), answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
-        grant = request.body
-        assert isinstance(grant, CallModel)
+        agent = owner_of(request)
         if self._keeper is not None:
-            reply = self._with_body(self._keeper, request, grant.agent, reply)
-        state = self._board.core.states.get(grant.agent)
+            reply = self._with_body(self._keeper, request, agent, reply)
+        state = self._board.core.states.get(agent)
         if isinstance(state, AgentState) and state.fallback is not None:  # else it believes every count
             self._counts.look(state, reply)
-        self._board.answer(request, Post(grant.agent, reply))
+        self._board.answer(request, Post(agent, reply))
         self._texts.on_reply(request.seq)
 
     def _with_body(self, keeper: BodyKeeper, request: Event, agent: str, reply: ModelReplied) -> ModelReplied:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.session.port_table import owner_of
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.port_protocol import Port
 
@@ -77,9 +77,7 @@ class PacedModelPort:
         await self._models.aclose()
 
     def _is_free(self, request: Event) -> bool:
-        grant = request.body
-        assert isinstance(grant, CallModel)
-        agent = self._board.core.states[grant.agent]
+        agent = self._board.core.states[owner_of(request)]
         assert isinstance(agent, AgentState)
         return agent.model.is_free
 

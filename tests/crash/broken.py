@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session import port_table, recovery
-from callboard.actors.session.port_table import interrupted
+from callboard.actors.session.port_table import interrupted, owner_of
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.ports.tool_port import ToolPort
@@ -32,9 +33,9 @@ from tests.crash.points import patch
 def _reruns_writes() -> None:
     def left(self: "recovery._Recovery", request: Event) -> Post | None:
         body = request.body
-        if isinstance(body, CallModel):
+        if isinstance(body, CallModel | RunStep):
             turn, attempt = self.gate.repeated_in(request)
-            return Post(body.agent, ModelReplied(turn, attempt, "lost"))
+            return Post(owner_of(request), ModelReplied(turn, attempt, "lost"))
         return None
 
     patch(recovery._Recovery, "_left_by_crash", left)
@@ -90,9 +91,9 @@ def _forgets_outcomes() -> None:
 def _gives_back() -> None:
     def left(self: "recovery._Recovery", request: Event) -> Post | None:
         body = request.body
-        if isinstance(body, CallModel):
+        if isinstance(body, CallModel | RunStep):
             turn, attempt = self.gate.repeated_in(request)
-            return Post(body.agent, ModelReplied(turn, attempt, "lost", usage=ZERO))
+            return Post(owner_of(request), ModelReplied(turn, attempt, "lost", usage=ZERO))
         return interrupted(request, self.gate.repeated_in(request)) if request.seq in self.started else None
 
     patch(recovery._Recovery, "_left_by_crash", left)

@@ -22,6 +22,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.scripted_session import is_closed
@@ -65,7 +66,7 @@ def wrong_after_leaving(folder: Path, heads: Mapping[str, int]) -> list[str]:
         for row in reader.sessions():
             events = Recording.open(reader, row.session_id).events
             answered = {event.cause for event in events if isinstance(event.body, ModelReplied)}
-            made = (event.seq for event in events if isinstance(event.body, CallModel))
+            made = (event.seq for event in events if isinstance(event.body, CallModel | RunStep))
             open_calls = {seq for seq in made if seq > heads.get(row.session_id, 0)} - answered
             found += [f"session {row.session_id}: model call {seq} has no answer" for seq in open_calls]
     return found

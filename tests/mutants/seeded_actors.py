@@ -160,8 +160,8 @@ RECOVERY: Final = (
         "A model call that was cut off is made again under its old grant, and its first usage is not "
         "charged.",
         "session.port_table",
-        "        after_crash=_model_lost,",
-        "        after_crash=lambda request, repeated, has_started: None,",
+        "    after_crash=_model_lost,",
+        "    after_crash=lambda request, repeated, has_started: None,",
     ),
     Mutant(
         "lost-call-is-free",

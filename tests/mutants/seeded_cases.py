@@ -58,8 +58,8 @@ CALLS: Final = (
         "retry-waits-for-the-last-attempt",
         "A stopped agent in back-off waits for the answer of its previous attempt.",
         "agent.decider",
-        "is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)",
-        "is_model_out = may_be_out and (stop.granted == (state.turn, state.attempt) or state.attempt > 2)",
+        "is_model_out = may_be_out and is_granted",
+        "is_model_out = may_be_out and (is_granted or state.attempt > 2)",
     ),
     Mutant(
         "finished-answers-a-stop",

@@ -32,7 +32,7 @@ DETACHING: Final = (
         "detached-stays-open",
         "A polite end leaves model calls without an answer.",
         "session.port_table",
-        "        detached=_model_detached,\n",
+        "    detached=_model_detached,\n",
         "",
     ),
 )

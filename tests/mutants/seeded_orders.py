@@ -42,7 +42,7 @@ CROSSING: Final = (
         "stop-waits-for-an-ungranted-turn",
         "An agent whose request crosses its stop waits for an answer that no model gives.",
         "agent.decider",
-        "    is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)\n",
+        "    is_model_out = may_be_out and is_granted\n",
         "    is_model_out = may_be_out\n",
     ),
     Mutant(

@@ -89,8 +89,8 @@ BUDGETS: Final = (
         "stopped-not-settled",
         "The grant of an agent that was stopped is never settled: its reservation leaks.",
         "supervisor.turns",
-        "    if ancestry is None or (need := ancestry[-1].grant) is None:\n",
-        "    if ancestry is None or (need := ancestry[-1].grant) is None or ancestry[-1].is_stopped:\n",
+        "    if (need := record.grant) is None:\n",
+        "    if (need := record.grant) is None or record.is_stopped:\n",
     ),
     Mutant(
         "slot-of-the-stopped-leaks",

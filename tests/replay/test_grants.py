@@ -6,6 +6,7 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.grants import grant_of
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
@@ -19,6 +20,8 @@ GOLDEN = sorted(SESSIONS)
 
 def turn_and_agent(recording: Recording, event: Event) -> tuple[str, int]:
     """Return the agent and the turn of a model call."""
+    if isinstance(event.body, RunStep):
+        return event.sender, event.body.turn
     assert isinstance(event.body, CallModel)
     return event.body.agent, getattr(recording.event(event.body.request).body, "turn", 0)
 

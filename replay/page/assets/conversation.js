@@ -163,6 +163,7 @@ function openCall(app, agent, use, at, call) {
 /** Return the turn that an event answers; 0 for an event that is not a reply. */
 function turnOf(session, at) {
   const grant = session.kinds[at] === "ModelReplied" ? session.causes[at] : 0;
+  if (session.kinds[grant] === "RunStep") return session.body(grant).turn;
   const request = grant ? session.body(grant).request : 0;
   return request ? session.body(request).turn : 0;
 }

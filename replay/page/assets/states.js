@@ -2,7 +2,7 @@
 
 import { WrittenNumber, readJson } from "./data.js";
 
-const REQUESTS = new Set(["TurnRequested", "CallModel", "ModelReplied"]);
+const REQUESTS = new Set(["TurnRequested", "RunStep", "CallModel", "ModelReplied"]);
 
 /** Return the timelines of a session's agents, each made when it is first used. */
 export class States {
@@ -95,7 +95,7 @@ export class States {
     const { session } = this;
     const kind = session.kinds[seq];
     if (!REQUESTS.has(kind)) return 0;
-    if (kind === "CallModel") return seq;
+    if (kind === "CallModel" || kind === "RunStep") return seq;
     if (kind === "ModelReplied") return session.causes[seq];
     for (let later = seq + 1; later <= session.count; later += 1)
       if (session.kinds[later] === "CallModel" && session.body(later).request === seq) return later;
@@ -105,7 +105,7 @@ export class States {
   grantBefore(agent, grant) {
     const { session } = this;
     for (let seq = grant - 1; seq > 0; seq -= 1)
-      if (session.kinds[seq] === "CallModel" && session.body(seq).agent === agent) return seq;
+      if (isCallOf(session, seq, agent)) return seq;
     return 0;
   }
 
@@ -173,4 +173,11 @@ function lastUpTo(entries, seq) {
     else high = middle;
   }
   return entries[low - 1];
+}
+
+/** Return whether an event is a model call of an agent, or its step. */
+function isCallOf(session, seq, agent) {
+  const kind = session.kinds[seq];
+  if (kind === "RunStep") return session.sender(seq) === agent;
+  return kind === "CallModel" && session.body(seq).agent === agent;
 }

@@ -7,7 +7,8 @@ import { Held, wordsOf } from "./held.js";
 const WITHOUT_CONTENT = new Set(["CallModel", "CheckSchema", "SchemaChecked"]);
 const ASKED_CHARS_MAX = 200; // of a text in a call's arguments or a task
 const WEIGHT = 720720; // of a word that one holder has
-const ANSWERS = new Set(["TurnRequested", "CallModel", "ModelReplied"]);
+const WISHES = new Set(["TurnRequested", "RunStep"]);
+const ANSWERS = new Set([...WISHES, "CallModel", "ModelReplied"]);
 
 /** Return the path from a client's input to an event. */
 export function wayTo(session, seq) {
@@ -130,7 +131,7 @@ function firstAttempt(session, seq) {
   for (let at = seq; at; ) {
     const body = session.body(at);
     const isRetry = (body.attempt ?? 1) > 1 && !body.new?.length;
-    if (session.kinds[at] === "TurnRequested" && !isRetry) return body;
+    if (WISHES.has(session.kinds[at]) && !isRetry) return body;
     at = session.kinds[at] === "CallModel" ? before(session, at) : session.causes[at];
   }
   return {}; // a log in which nothing asked for this reply
@@ -169,7 +170,7 @@ function conversation(session, reply) {
   const agent = session.recipient(reply);
   const named = new Set();
   for (let at = 1; at <= session.causes[reply]; at += 1)
-    if (session.kinds[at] === "TurnRequested" && session.sender(at) === agent)
+    if (WISHES.has(session.kinds[at]) && session.sender(at) === agent)
       for (const one of session.body(at).new ?? []) named.add(one);
   return [...named].sort((one, other) => one - other);
 }

@@ -30,6 +30,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
@@ -129,6 +130,10 @@ class ParallelCalls(Invariant):
         """Record a program's step, which takes no slot."""
         if body.need == NOTHING:
             self._free.add(event.seq)
+
+    def on_RunStep(self, event: Event, body: RunStep) -> None:
+        """Record a program's step that needs no grant."""
+        self._steps.add(event.seq)
 
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Count a call that ends."""

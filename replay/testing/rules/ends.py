@@ -81,7 +81,8 @@ class OneAnswer(Invariant):
         if self._forgetful and owner_of(event) in self._forgetful:
             self._left.add(event.seq)
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel
+    on_RunStep = on_CallTool = on_RequestApproval = on_CallModel
+    on_RequestCapacity = on_RequestBudget = on_CallModel
     on_CheckSchema = on_MakeContext = on_CallModel
 
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:

@@ -44,6 +44,8 @@ from callboard.actors.protocol.port_messages import (
     SchemaChecked,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import turn_of
 from callboard.replay.testing.rules.in_force import RightsInForce, ToolsInForce, profile_of
 from callboard.replay.testing.rules.lives import Call, Life
 
@@ -330,6 +332,9 @@ class Facts(msgspec.Struct, eq=False):
             life.turns += body.attempt == 1 and not body.purpose
             if body.purpose:
                 self.summaries.add((event.sender, body.turn))
+
+    def _on_RunStep(self, event: Event, body: RunStep) -> None:
+        self._on_TurnRequested(event, turn_of(body))
 
     def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body

@@ -21,11 +21,12 @@ from callboard.actors.protocol.client_messages import SessionOpened, resumed_in
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.layers import Layer, Layers
-from callboard.actors.protocol.messages import Begin, ToolsGiven, TurnRequested
+from callboard.actors.protocol.messages import Begin, ToolsGiven
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.wishes import wish_in
 
 
 class RightsInForce:
@@ -156,7 +157,7 @@ class ToolsInForce:
             self._take_own(event, body)
         elif isinstance(body, ModelReplied) and body.stop_reason in ("pause_turn", "compaction"):
             self._pauses.add((who, event.seq))
-        elif isinstance(body, TurnRequested) and body.attempt == 1:
+        elif (wish := wish_in(body)) is not None and wish.attempt == 1:
             self._form(event.sender, event.cause)
 
     def _take_own(self, event: Event, returned: ToolReturned) -> None:

@@ -15,6 +15,8 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import turn_of
 from callboard.replay.testing.rules import (
     admission,
     approvals,
@@ -159,6 +161,11 @@ class LogChecker:
         # Functions of the classes: all logs share one table, and no log binds methods of its own.
         self._on_post = _hooks(tuple(kinds), "on")
         self._on_handled = _hooks(tuple(kinds), "handled")
+        self._on_step = [
+            (index, one.on_TurnRequested)
+            for index, one in enumerate(kinds)
+            if hasattr(one, "on_TurnRequested")
+        ]
         self._orders = [one for one in self._all if isinstance(one, ends.Order)]
         self._last = 0
         self._has_gap = False
@@ -190,6 +197,9 @@ class LogChecker:
         self._facts.hear(event)
         for index, hook in self._on_post[type(body)]:
             hook(self._all[index], event, body)
+        if isinstance(body, RunStep):  # a request for a turn, too
+            for index, hook in self._on_step:
+                hook(self._all[index], event, turn_of(body))
         self._is_told = event.recipient == CLIENT
 
     def _handled(self, event: Event, outputs: Sequence[Event]) -> None:

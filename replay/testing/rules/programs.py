@@ -30,6 +30,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     ToolReturned,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
@@ -54,7 +55,13 @@ class FreeSteps(_OfPrograms):
     """The steps of programs."""
 
     name = "free-steps"
-    rule = "A program's step reserves nothing, and is granted in the decision that handles its request."
+    rule = "A program's step reserves nothing, and needs no grant or is granted when its request is handled."
+
+    def on_RunStep(self, event: Event, body: RunStep) -> None:
+        """Check that a step which needs no grant is that of a program."""
+        life = self.program(event.sender)
+        if life is None or not life.is_program:
+            self.broken(event.seq, f"{event.sender} calls its model without a grant")
 
     def handled_TurnRequested(self, event: Event, body: TurnRequested, outputs: Sequence[Event]) -> None:
         """Check the need of a step, and its grant."""

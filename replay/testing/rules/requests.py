@@ -23,6 +23,7 @@ from callboard.actors.protocol.messages import (
     DeciderFailed,
     Delegated,
     DelegationEnded,
+    Stop,
     Stopped,
     ToolsGiven,
     TurnRequested,
@@ -30,7 +31,10 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.spoken_calls import has_calls
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.core import SessionCore
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.beginnings import (
     SYSTEM_RULES,
@@ -81,8 +85,8 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
     for event in events:
         if is_decider(event.recipient):
             core.decide(event, failures.get(event.seq, ""))
-        if isinstance(event.body, CallModel):
-            state = core.states.get(event.body.agent)
+        if isinstance(event.body, CallModel | RunStep):
+            state = core.states.get(owner_of(event))
             if isinstance(state, AgentState) and state.prefix is not None:
                 found[event.seq] = request_of(state, core.states.__getitem__)
     return found
@@ -183,6 +187,7 @@ class _Checker:
         self._unnamed: dict[int, list[Part]] = {}
         self._tools = ToolsInForce()
         self._whole = WholeRequests()
+        self._stopped: set[str] = set()
         self._setters: set[int] = set()  # the events that may change tools
 
     def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
@@ -193,14 +198,14 @@ class _Checker:
             self._broken(name, event.seq, why)
         if isinstance(body, (ToolsGiven, Begin)) or (isinstance(body, ToolReturned) and body.tools):
             self._setters.add(event.seq)
-        if isinstance(body, TurnRequested):
-            agent = self._agents[event.sender]
-            agent.wish, agent.purpose = body, body.purpose
-            agent.is_anew |= body.breaks_cache
-            # The names of an earlier turn that was never granted are taken back with it.
-            agent.named = [*body.new] if body.attempt == 1 else [*agent.named, *body.new]
-        elif isinstance(body, CallModel):
-            self._check(event.seq, body.agent, requests.get(event.seq))
+        if (wish := wish_in(body)) is not None:
+            self._ask(event.sender, wish)
+        if isinstance(body, Stop):
+            self._stopped.add(event.recipient)
+        if isinstance(body, RunStep) and event.sender in self._stopped and event.seq not in requests:
+            return  # the gate refused it
+        if isinstance(body, CallModel | RunStep):
+            self._check(event.seq, owner_of(event), requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
             agent.has_failed |= event.seq in self._failures
@@ -213,10 +218,18 @@ class _Checker:
             if isinstance(body, Compacted):
                 agent.compactions[event.seq] = body
             if isinstance(body, Begin):
+                self._stopped.discard(event.recipient)
                 agent.has_failed = False
                 agent.begin, agent.is_eager = body, profile_of(bytes(body.profile)).is_eager
             parts = self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(parts)
+
+    def _ask(self, who: str, wish: TurnRequested) -> None:
+        agent = self._agents[who]
+        agent.wish, agent.purpose = wish, wish.purpose
+        agent.is_anew |= wish.breaks_cache
+        # The names of an earlier turn that was never granted are taken back with it.
+        agent.named = [*wish.new] if wish.attempt == 1 else [*agent.named, *wish.new]
 
     def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         agent = self._agents[who]

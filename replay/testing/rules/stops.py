@@ -64,7 +64,7 @@ class NothingAfterStop(Invariant):
             if isinstance(body, CallModel | RequestCapacity | RequestBudget):
                 self.broken(event.seq, f"{who} was stopped by event {stop} and gets a turn")
 
-    on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel
+    on_RunStep = on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel
 
     def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
         """Report a tool that starts for a stopped agent."""

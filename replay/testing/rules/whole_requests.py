@@ -16,6 +16,7 @@ from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded,
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.testing.rules.in_force import profile_of
 
 WHOLE_RULES: Final = {
@@ -54,7 +55,7 @@ class WholeRequests:
             self._due.get(event.sender, set()).discard(body.call)
             if body.asked is None and body.prompt == NULL and body.implicit != NULL:
                 yield "whole-asked", f"question {body.turn}.{body.call} of {event.sender} asks nothing"
-        elif isinstance(body, TurnRequested):
+        elif isinstance(body, TurnRequested | RunStep):
             for call in self._due.pop(event.sender, ()):
                 yield "whole-asked", f"question {call} of the last step of {event.sender} was not asked"
         elif isinstance(body, Finished) and self._has_reply(event.sender) and body.kind != "answered":

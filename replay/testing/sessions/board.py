@@ -15,6 +15,7 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR,
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.permissions import expires_at
@@ -176,8 +177,8 @@ class Board:
         """Give a request to its port, and offer the port's answer."""
         request = start.request
         waits_for = self.core.announce(start, self) if start.waits else 0
-        if isinstance(request.body, CallModel):
-            self._note(request, request.body)
+        if isinstance(request.body, CallModel | RunStep):
+            self._note(request, owner_of(request))
         strand, label = answer_name(request, self.gate, self.supervisor, self.log)
         while strand in self.requests:  # two requests of one name are two moves
             strand += " again"
@@ -188,11 +189,11 @@ class Board:
         """Offer a move other than a delivery."""
         self.offers[strand] = self.names.other(strand, actor, kind, label)
 
-    def _note(self, request: Event, grant: CallModel) -> None:
-        """Record the request of a model call, from the agent's state at the moment of the grant."""
-        state = self.states.get(grant.agent)
+    def _note(self, request: Event, agent: str) -> None:
+        """Record the request of a model call or a step, from the agent's state at that moment."""
+        state = self.states.get(agent)
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
-            self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
+            self.fail(RuntimeError(f"{agent}: the request is not the one that was granted"))
             return
         of = self.memory.request if self.memory and state.asked is None else request_of
         asked = of(state, self.states.__getitem__)

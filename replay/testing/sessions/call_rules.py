@@ -25,6 +25,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.session.contexts import ContextRequest, view_of
 from callboard.actors.session.core import SessionCore
@@ -94,13 +95,13 @@ def is_badly_resumed(world: SessionWorld) -> bool:
     is_settled = [
         _is_settled(request, answers.get(request.seq), request.seq in started, _call_of(request) in cut)
         for request in found
-        if request.seq not in answered and isinstance(request.body, CallModel | CallTool)
+        if request.seq not in answered and isinstance(request.body, CallModel | RunStep | CallTool)
     ]
     # Requests that recovery adds cannot have started.
     is_denied = [
         answers[request.seq].status == ("interrupted" if _call_of(request) in cut else "cancelled")
         for request in added
-        if request.seq in answers and isinstance(request.body, CallModel | CallTool)
+        if request.seq in answers and isinstance(request.body, CallModel | RunStep | CallTool)
     ]
     return not all(is_settled + is_denied)
 
@@ -113,7 +114,7 @@ def is_badly_detached(world: SessionWorld) -> bool:
     if world.is_detaching:
         return any(is_decider(event.sender) for event in world.log[made.start :])
     is_end = made.move.strand == ENDS
-    return is_end and any(isinstance(one.event.body, CallModel) for one in world.gate.open.values())
+    return is_end and any(isinstance(one.event.body, CallModel | RunStep) for one in world.gate.open.values())
 
 
 def _answers_in(log: list[Event]) -> dict[int, ModelReplied | ToolReturned]:
@@ -144,7 +145,7 @@ def _is_settled(
     request: Event, answer: ModelReplied | ToolReturned | None, has_started: bool, was_cut: bool
 ) -> bool:
     """Return whether an old call has the answer that a crash leaves. was_cut: it was interrupted before."""
-    if isinstance(request.body, CallModel):
+    if isinstance(request.body, CallModel | RunStep):
         is_lost = answer is not None and answer.status in ("lost", "cancelled")
         return is_lost and isinstance(answer, ModelReplied) and answer.usage is None
     status = answer.status if isinstance(answer, ToolReturned) else ""

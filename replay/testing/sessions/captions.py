@@ -30,6 +30,8 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.descriptions import words_of
 from callboard.replay.testing.world import Move
 
@@ -73,7 +75,8 @@ def _asked(request: Event, posted: Sequence[Event]) -> str:
             return f"tool {words_of(call)}"
         case RequestApproval() as asked:
             return f"approval {words_of(asked)}"
-        case CallModel(agent=agent):
+        case CallModel() | RunStep():
+            agent = owner_of(request)
             replies = [event.body for event in posted if isinstance(event.body, ModelReplied)]
             return f"{agent} answers {words_of(replies[0])}" if replies else ""
         case _:

@@ -23,6 +23,8 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.file_versions import Disk
 from callboard.replay.testing.rules.tool_results import states_at
 from callboard.replay.testing.sessions.fork_world import ForkWorld, with_by
@@ -252,7 +254,7 @@ def _other_tail(world: ForkWorld) -> Iterator[str]:
         return  # a recording that was cut short goes on with new answers
     programs = _programs(world)
     for one in world.live:
-        if not (isinstance(one.body, CallModel) and one.body.agent in programs):  # whose steps always run
+        if owner_of(one) not in programs or not isinstance(one.body, CallModel | RunStep):  # a step runs
             yield f"a port has worked on event {one.seq}, {one.kind}"
     if world.asks_ended() != was:
         yield "the outcomes are other ones than in the recording"
@@ -297,7 +299,7 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
                 need.setdefault(event.recipient, event.seq)
             case DeciderFailed():
                 need.pop(event.sender, None)  # it may not have taken the answer in
-            case CallModel(agent=agent) if agent in need:
+            case CallModel() | RunStep() if (agent := owner_of(event)) in need:
                 yield f"event {event.seq} is a turn of {agent}, after event {need[agent]} needs an effect"
             case AskEnded():
                 if need and body.kind in ("answered", "reported"):

@@ -34,6 +34,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, Place, plan, planned_again
@@ -221,7 +222,7 @@ class ForkWorld(SessionWorld):
         return isinstance(found, Work)
 
     def _work(self, start: Start) -> None:
-        if isinstance(start.request.body, CallTool | CallModel | RequestApproval):
+        if isinstance(start.request.body, CallTool | CallModel | RunStep | RequestApproval):
             self.live.append(start.request)
             self.began.append(len(self.log))
         super().start(start)

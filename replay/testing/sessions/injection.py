@@ -18,6 +18,7 @@ from callboard.actors.protocol.client_messages import Cancel, Close
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import fill, millis
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
@@ -120,7 +121,7 @@ def _inject_into(world: ScriptedSession, request: Request, kind: str) -> None:
 
 def _timeout_ms(world: ScriptedSession, request: Request) -> int:
     limits = fill(world.agent(owner_of(request.event)).limits)
-    is_model = isinstance(request.event.body, CallModel)
+    is_model = isinstance(request.event.body, CallModel | RunStep)
     return millis(limits.model_timeout_s if is_model else limits.tool_timeout_s)
 
 

@@ -40,12 +40,13 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Move, MoveKind
 
-_TURNS: Final = (TurnRequested, ModelReplied)
+_TURNS: Final = (TurnRequested, RunStep, ModelReplied)
 _PLACES: Final = (RequestCapacity, CapacityGiven, RequestBudget, BudgetGiven)
 _CALLS: Final = (
     CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven, CancelCall,
@@ -126,9 +127,9 @@ def answer_name(
     """Name the answer to a port request: its strand, such as `tool host.1/3.0`, and what the port does."""
     sender = request.sender
     match request.body:
-        case CallModel(agent=agent):
+        case CallModel() | RunStep():
             wish = gate.wish_of(request)
-            return f"model {agent}/{turn_name(wish.turn, wish.attempt)}", "answers"
+            return f"model {owner_of(request)}/{turn_name(wish.turn, wish.attempt)}", "answers"
         case CallTool(turn=turn, call=call):
             return f"tool {sender}/{turn}.{call}", "returns"
         case RequestApproval(turn=turn, call=call) as asked:

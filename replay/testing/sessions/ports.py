@@ -38,12 +38,14 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.uses import use_refusal
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.actors.session.contexts import ContextRequest
 from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
 from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.port_table import owner_of
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.scripted_replies import Reply
@@ -242,9 +244,9 @@ def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str
 def given_up(request: Event, gate: PortGate) -> Post:
     """Make the answer to a call that was under way when its agent was stopped."""
     body = request.body
-    if isinstance(body, CallModel):  # without `usage`: the call may have started, so its usage is unknown
+    if isinstance(body, CallModel | RunStep):  # without `usage`: it may have started, so that is unknown
         turn, attempt = gate.repeated_in(request)
-        return Post(body.agent, ModelReplied(turn, attempt, "cancelled"))
+        return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled"))
     if isinstance(body, CallTool) and body.effect != "read":
         return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", UNKNOWN_EFFECT))
     return gate.cancelled(request)

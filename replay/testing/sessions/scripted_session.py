@@ -32,6 +32,7 @@ from callboard.actors.protocol.port_messages import (
     RequestBudget,
     RequestCapacity,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.cached_results import repeated
 from callboard.actors.session.contexts import delegate_of, view_of
 from callboard.actors.session.permissions import without_person
@@ -120,7 +121,7 @@ class ScriptedSession(Board):
 
     def _answer(self, event: Event, fault_mode: str) -> Post:
         match event.body:
-            case CallModel():
+            case CallModel() | RunStep():
                 asked = self.asked[event.seq]
                 reply = ports.faulty_reply(fault_mode, ports.policy_reply(self.scenario, asked))
                 return ports.replied(asked, self.gate.wish_of(event), reply)

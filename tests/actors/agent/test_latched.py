@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import DelegationEnded, Finished, TurnRequested
+from callboard.actors.protocol.messages import DelegationEnded, Finished
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.testing.sessions.scenario import program_profile
 from callboard.replay.testing.sessions.scripted_replies import (
     Asked,
@@ -57,7 +58,7 @@ def ended(posts: Sequence[object]) -> tuple[str, str, str]:
 
 def test_a_refusal_that_latches_gives_up_all_calls_and_is_heard_in_one_more_step() -> None:
     agent = begun(ASK, LOOK, SAVE, KID)
-    assert kinds(agent.hears(REFUSED)) == ["CancelCall", "CancelCall", "CancelTask", "TurnRequested"]
+    assert kinds(agent.hears(REFUSED)) == ["CancelCall", "CancelCall", "CancelTask", "RunStep"]
     assert heard(agent) == {"q": "budget", "t": "cancelled", "s": "interrupted", "k": "budget"}
     assert set(heard(agent, "ends").values()) == {"budget"}, "the code must know that this step is its last"
     assert {*heard(agent, "content").values()} == {prompts.GIVEN_UP, prompts.delegation_result(REFUSED)[0]}
@@ -93,7 +94,7 @@ def test_a_step_that_was_out_hears_it_later_and_its_asks_are_not_posted() -> Non
     agent.hears(agent.returned(1))
     assert agent.hears(REFUSED) == []
     posts = agent.reads(reply_of(Step((SAVE, question("q2"))), 2))
-    assert kinds(posts) == ["TurnRequested"]
+    assert kinds(posts) == ["RunStep"]
     assert heard(agent) == {"q": "budget", "s": "cancelled", "q2": "budget"}
     assert ended(agent.reads(last_reply("partial", 3)))[0] == "budget"
 
@@ -109,7 +110,7 @@ def test_a_last_step_that_a_process_cut_off_is_asked_for_again_and_is_still_the_
     agent = begun(ASK)
     agent.hears(REFUSED)
     (again,) = agent.hears(ModelReplied(2, 1, "lost"))
-    assert isinstance(again, TurnRequested)
+    assert isinstance(again, RunStep)
     assert ended(agent.reads(reply_of(Step((LOOK,)), 2)))[0] == "budget"
 
 
@@ -126,13 +127,13 @@ def test_a_call_that_was_given_up_before_has_its_answer_already() -> None:
     agent = begun(ASK, LOOK, SAVE)
     agent.hears(agent.returned(1))
     agent.reads(reply_of(Step((), cancels=("s",)), 2))
-    assert kinds(agent.hears(REFUSED)) == ["TurnRequested"]
+    assert kinds(agent.hears(REFUSED)) == ["RunStep"]
     assert heard(agent) == {"q": "budget"}
 
 
 def test_a_refusal_without_a_latch_is_an_exception() -> None:
     agent = begun(ASK, LOOK)
-    assert kinds(agent.hears(DelegationEnded(1, 0, "budget", "host.1.1"))) == ["TurnRequested"]
+    assert kinds(agent.hears(DelegationEnded(1, 0, "budget", "host.1.1"))) == ["RunStep"]
     assert heard(agent, "ends") == {"q": ""}
     assert kinds(agent.reads(reply_of(Step((SAVE,)), 2))) == ["CallTool"]
 
@@ -155,7 +156,7 @@ def put(agent: AgentHarness, count: int) -> list[str]:
 def test_one_question_over_the_limit_ends_the_program_which_hears_why() -> None:
     agent = begun(most=3)
     assert put(agent, 3) == ["Delegate"]
-    assert put(agent, 1) == ["TurnRequested"]
+    assert put(agent, 1) == ["RunStep"]
     assert heard(agent) == {"q0": "iteration_cap"}
     assert heard(agent, "ends") == {"q0": "iteration_cap"}
     assert heard(agent, "content") == {"q0": prompts.no_questions_left(3)}
@@ -165,9 +166,9 @@ def test_one_question_over_the_limit_ends_the_program_which_hears_why() -> None:
 def test_a_step_that_would_pass_the_limit_asks_for_nothing() -> None:
     agent = begun(LOOK, most=2)
     posts = kinds(agent.hears(agent.returned(0)))
-    assert posts == ["TurnRequested"]
+    assert posts == ["RunStep"]
     asks = (*[question(f"q{at}") for at in range(3)], SAVE)
-    assert kinds(agent.reads(reply_of(Step(asks), 2))) == ["TurnRequested"]
+    assert kinds(agent.reads(reply_of(Step(asks), 2))) == ["RunStep"]
     assert set(heard(agent).values()) == {"iteration_cap", "cancelled"}
 
 

@@ -457,7 +457,7 @@ ROWS = [
     Row("idle", told, "idle"),
     #
     Row("thinking", lambda agent: ToolReturned(1, 0, "ok"), "thinking", start=program),
-    Row("acting", lambda agent: Woken(7), "thinking", ["TurnRequested"], start=waking),
+    Row("acting", lambda agent: Woken(7), "thinking", ["RunStep"], start=waking),
     Row("acting", lambda agent: Woken(6), "acting", start=waking),
     #
     Row("new", begin_with_much, "compacting", ["Compacted"]),

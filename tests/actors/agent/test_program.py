@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
@@ -19,8 +20,15 @@ from callboard.actors.protocol.messages import (
     Wake,
     Woken,
 )
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, CancelCall, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    CancelCall,
+    ModelReplied,
+    ToolReturned,
+)
 from callboard.actors.protocol.profiles import ModelSpec, read_profile
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, program_profile
@@ -83,11 +91,34 @@ def returned(call: int, turn: int = 1, status: str = "ok") -> ToolReturned:
 # --- eager turns ------------------------------------------------------------------
 
 
-def test_a_step_costs_nothing() -> None:
-    agent = AgentHarness()
+def test_a_step_costs_nothing_and_goes_to_the_model_at_once_from_rules_2_on() -> None:
+    agent = AgentHarness(rules=1)
     (wish,) = agent.begins(who=WHO)
     assert isinstance(wish, TurnRequested)
     assert wish.need == NOTHING
+    agent = AgentHarness(rules=2)
+    (step,) = agent.begins(who=WHO)
+    assert isinstance(step, RunStep)
+    assert (step.turn, step.attempt, step.new) == (wish.turn, wish.attempt, wish.new)
+
+
+def test_a_step_with_news_for_the_supervisor_is_requested_of_it() -> None:
+    agent = started(A)
+    (wish,) = agent.hears(replace(returned(0), labels=("untrusted",)))
+    assert isinstance(wish, TurnRequested)
+    assert wish.labels == ("untrusted",)
+    assert step(agent, B) == ["CallTool"]
+    assert kinds(agent.hears(returned(0, turn=2))) == ["RunStep"]
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_a_stopped_program_drains_with_the_answer_to_its_step(is_direct: bool) -> None:
+    agent = started(A)
+    labels = () if is_direct else ("untrusted",)
+    agent.hears(replace(returned(0), labels=labels))
+    granted = (0, 0) if is_direct else (2, 1)
+    assert agent.hears(Stop("cancelled", granted)) == []
+    assert kinds(agent.hears(ModelReplied(2, status="cancelled"))) == ["Stopped"]
 
 
 def test_a_step_is_settled_by_the_first_rules_and_later_only_if_it_has_a_text() -> None:
@@ -97,7 +128,7 @@ def test_a_step_is_settled_by_the_first_rules_and_later_only_if_it_has_a_text() 
         agent.begins(who=WHO)
         called = kinds(agent.reads(reply_of(Step((A, B)), 1)))
         answered = agent.hears(returned(0))[-1]
-        assert isinstance(answered, TurnRequested)
+        assert isinstance(answered, TurnRequested if rules == 1 else RunStep)
         posted[rules] = called, kinds(agent.reads(last_reply("done", 2)))
     given_up = ["CancelCall", "TurnSettled"]
     assert posted == {
@@ -108,11 +139,11 @@ def test_a_step_is_settled_by_the_first_rules_and_later_only_if_it_has_a_text() 
 
 def test_the_first_answer_asks_for_the_next_step_and_the_others_go_with_the_one_after() -> None:
     agent = started(A, B, KID)
-    assert kinds(agent.hears(returned(1))) == ["TurnRequested"]
+    assert kinds(agent.hears(returned(1))) == ["RunStep"]
     assert heard(agent) == [("b", "ok")]
     assert agent.hears(DelegationEnded(1, 2, "answered", "host.1.1", text="yes")) == []
     assert agent.hears(returned(0)) == []
-    assert step(agent) == ["TurnRequested"]
+    assert step(agent) == ["RunStep"]
     assert heard(agent) == [("k", "ok"), ("a", "ok")]
 
 
@@ -121,7 +152,7 @@ def test_a_reply_without_calls_waits_while_some_are_open() -> None:
     agent.hears(returned(0))
     assert step(agent) == []
     assert agent.state.phase == "acting"
-    assert kinds(agent.hears(returned(1))) == ["TurnRequested"]
+    assert kinds(agent.hears(returned(1))) == ["RunStep"]
 
 
 def test_an_answer_is_taken_once() -> None:
@@ -157,7 +188,7 @@ def test_a_step_that_is_cut_off_is_asked_for_again_without_the_answers_that_came
     agent.hears(returned(1))
     assert kinds(agent.reads(Reply(failure=RETRYABLE))) == ["TurnRequested"]
     assert len(agent.conversation()) == length
-    assert step(agent) == ["TurnRequested"]
+    assert step(agent) == ["RunStep"]
     assert heard(agent) == [("b", "ok")]
 
 
@@ -175,7 +206,7 @@ def test_a_program_that_waits_for_nothing_is_crashed() -> None:
 def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
     agent = started(A, B, limits=Limits(max_parallel_tools=1))
     assert agent.state.calls.tools == 1
-    assert kinds(agent.hears(returned(0))) == ["CallTool", "TurnRequested"]
+    assert kinds(agent.hears(returned(0))) == ["CallTool", "RunStep"]
     assert step(agent, tool("c", "look"), tool("d", "look")) == []
     (called, _) = agent.hears(returned(1))
     assert isinstance(called, CallTool)
@@ -285,7 +316,7 @@ def test_a_deadline_wakes_the_program_without_an_answer() -> None:
     agent = started(A, wake=70)
     length = len(agent.conversation())
     (wish,) = agent.hears(Woken(70))
-    assert isinstance(wish, TurnRequested)
+    assert isinstance(wish, RunStep)
     assert len(agent.conversation()) == length
 
 

@@ -152,7 +152,7 @@ def test_a_program_hears_a_refusal_at_once_and_after_a_wait() -> None:
     assert kinds(agent.reads(reply_of(Step(asks), 1))) == ["CallTool"]
     assert kinds(agent.hears(agent.returned(0))) == ["TurnRequested"]
     assert heard(agent) == [("a", "ok"), ("b", "error"), ("c", "error")]
-    assert kinds(agent.reads(reply_of(Step((tool("d", "fetch"),)), 2))) == ["TurnRequested"]
+    assert kinds(agent.reads(reply_of(Step((tool("d", "fetch"),)), 2))) == ["RunStep"]
     assert heard(agent) == [("d", "error")]
 
 

@@ -26,9 +26,10 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.session.port_gate import PortGate
-from callboard.actors.session.port_table import INTERRUPTED, NEVER_STARTED, PORT_REQUESTS
+from callboard.actors.session.port_table import INTERRUPTED, NEVER_STARTED, PORT_REQUESTS, requests_for
 from tests.mutants.mutant import ROOT
 from tests.tables import table
 
@@ -54,9 +55,10 @@ def test_a_row_fits_its_messages(request_: type) -> None:
     assert not row.owner or row.owner in request_.__struct_fields__  # type: ignore[attr-defined]  # a message is a struct
 
 
-def test_each_kind_of_answer_belongs_to_one_kind_of_request() -> None:
-    answers = [row.answer for row in PORT_REQUESTS.values()]
-    assert len(set(answers)) == len(answers)
+def test_each_kind_of_answer_belongs_to_one_kind_of_request_but_that_of_models_to_calls_and_steps() -> None:
+    kinds = {row.answer: requests_for(row.answer) for row in PORT_REQUESTS.values()}
+    assert kinds.pop(ModelReplied) == {CallModel, RunStep}
+    assert all(len(requests) == 1 for requests in kinds.values())
 
 
 def test_what_the_supervisor_asks_for_is_never_cancelled() -> None:

@@ -13,7 +13,6 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     Finished,
     Stopped,
-    TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -23,6 +22,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
@@ -146,7 +146,7 @@ def test_the_answer_of_a_call_that_was_given_up_is_logged_and_not_delivered() ->
         if isinstance(one := event.body, ToolReturned | ApprovalGiven) and (one.turn, one.call) in cancelled
     ]
     assert len(late) >= len(cancelled)
-    assert not {seq for wish in world.of(TurnRequested) for seq in wish.new}.intersection(late)
+    assert not {seq for wish in world.of(RunStep) for seq in wish.new}.intersection(late)
     assert len(world.of(Delegate)) == len(world.of(DelegationEnded))
 
 

@@ -66,7 +66,7 @@ def test_fifty_turns_take_the_room_of_their_text_and_verify(tmp_path: Path) -> N
     assert sizes[1] - sizes[0] < 1.5 * TURNS * 2_000
     with Recording.open(long, "s") as recording:
         assert recording.verify().is_ok
-        last = [event for event in recording.events if event.kind == "CallModel"][-2]
+        last = [event for event in recording.events if event.kind == "CallModel"][-1]
         request = recording.request(last.seq)
         assert (request.length, len(request.tools)) == (2 * TURNS + 1, 1)
         assert "cut_answer" not in {finding.kind for finding in recording.diagnose()}
@@ -74,15 +74,16 @@ def test_fifty_turns_take_the_room_of_their_text_and_verify(tmp_path: Path) -> N
         assert begun[1:3] == ["a request of 1 message", "a request of 3 messages"]
 
 
-def test_a_question_with_one_tool_call_costs_fifteen_events(tmp_path: Path) -> None:
+def test_a_question_with_one_tool_call_costs_thirteen_events(tmp_path: Path) -> None:
     asyncio.run(recorded(tmp_path / "log.db", 1))
     with Recording.open(tmp_path / "log.db", "s") as recording:
         kinds = [event.kind for event in recording.events]
     asked = [place for place, kind in enumerate(kinds) if kind == "Delegate"]
-    step = ["TurnRequested", "CallModel", "ModelReplied"]
-    question = ["Delegate", "Begin", *step, "Finished", "DelegationEnded", *step]
-    assert kinds[asked[0] : asked[1]] == [*question, "CallTool", "ToolReturned", *step]
-    assert {after - before for before, after in pairwise(asked)} == {15}
+    step = ["RunStep", "ModelReplied"]
+    turn = ["Begin", "TurnRequested", "CallModel", "ModelReplied", "Finished"]
+    tool_call = ["CallTool", "ToolReturned"]
+    assert kinds[asked[0] : asked[1]] == ["Delegate", *turn, "DelegationEnded", *step, *tool_call, *step]
+    assert {after - before for before, after in pairwise(asked)} == {13}
 
 
 def test_the_tokens_that_a_request_states_are_reserved(tmp_path: Path) -> None:

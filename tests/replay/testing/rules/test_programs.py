@@ -1,9 +1,11 @@
 """The rules of programs: they hold of good logs and of each prefix, and fail on logs that break them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from callboard.actors.protocol.client_messages import RULES
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Begin,
@@ -16,6 +18,7 @@ from callboard.actors.protocol.messages import (
     Woken,
 )
 from callboard.actors.protocol.port_messages import CallModel, CallTool, CancelCall, ToolReturned
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.rules import programs
 from callboard.replay.testing.rules.base import Invariant
@@ -31,11 +34,13 @@ from tests.replay.testing.edited_logs import Log, appended, edited, find, limite
 from tests.tables import table
 
 
-def log_of(name: str, seed: int = 1) -> Log:
-    return SessionWorld(without_faults(PROGRAMS[name])).run(in_random_order(seed)).log
+def log_of(name: str, seed: int = 1, rules: int = RULES) -> Log:
+    scenario = without_faults(replace(PROGRAMS[name], rules=rules))
+    return SessionWorld(scenario).run(in_random_order(seed)).log
 
 
 GATHER, FIRST, TIMEOUTS = log_of("gather"), log_of("first_of_many"), log_of("timeouts", 2)
+GRANTED = log_of("gather", rules=1)  # each step has a grant
 HOST_ASKS = of_kind(TurnRequested, sender="host")
 
 
@@ -62,8 +67,8 @@ def cancelled_by_nobody() -> Log:
 
 
 DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
-    "a step with a need": (programs.FreeSteps, lambda: edited(GATHER, HOST_ASKS, need=Need(1))),
-    "a step that waits": (programs.FreeSteps, lambda: edited(GATHER, of_kind(CallModel), agent="host.1")),
+    "a step with a need": (programs.FreeSteps, lambda: edited(GRANTED, HOST_ASKS, need=Need(1))),
+    "a step that waits": (programs.FreeSteps, lambda: edited(GRANTED, of_kind(CallModel), agent="host.1")),
     "more copies than may be": (
         programs.LiveCopies,
         lambda: limited(GATHER, of_kind(Begin, "host"), max_children=1),
@@ -73,7 +78,11 @@ DOCTORED: dict[str, tuple[type[Invariant], Callable[[], Log]]] = {
     "a call that starts although it was given up": (programs.GivenUp, given_up_and_started),
     "a delegation that goes on": (programs.GivenUp, lambda: edited(FIRST, of_kind(DelegationEnded), call=77)),
     "a call that nobody gave up": (programs.GivenUp, cancelled_by_nobody),
-    "an answer that is not heard": (programs.StepAnswers, lambda: edited(GATHER, HOST_ASKS, new=())),
+    "a step of an agent that is no program": (
+        programs.FreeSteps,
+        lambda: appended(GATHER, find(GATHER, of_kind(Begin), 1).recipient, "model", 0, RunStep(1)),
+    ),
+    "an answer that is not heard": (programs.StepAnswers, lambda: edited(GATHER, of_kind(RunStep), new=())),
     "a call given up whose answer is missing": (
         programs.StepAnswers,
         lambda: edited(FIRST, of_kind(CancelCall), turn=88),
