@@ -6,6 +6,7 @@ from callboard.runtime.sessions.stream_items import StreamCut as StreamCut
 from callboard.runtime.sessions.stream_items import StreamEvent as StreamEvent
 from callboard.runtime.sessions.stream_items import StreamItem as StreamItem
 from callboard.runtime.sessions.stream_items import TextDelta as TextDelta
+from callboard.runtime.sessions.stream_items import TextLost as TextLost
 from callboard.runtime.sessions.stream_items import TextReset as TextReset
 from callboard.runtime.sessions.stream_items import ToolProgress as ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream as SessionStream
@@ -18,6 +19,7 @@ __all__ = [
     "StreamEvent",
     "StreamItem",
     "TextDelta",
+    "TextLost",
     "TextReset",
     "ToolProgress",
 ]

@@ -136,6 +136,7 @@ def test_an_idle_follower_gets_text_and_events_at_once(place: OnServer) -> None:
             assert viewer.text.startswith("It is ")
             assert viewer.text.endswith("!")
             assert one.client.is_notified
+            assert [row[2:] for row in (await one.client.stats()).followers] == [(1, 1)]
             await one.session.close()
             await viewer.task
 
