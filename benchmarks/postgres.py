@@ -279,10 +279,10 @@ def latency(server: Server, folder: Path, rounds: int, seconds: float) -> None:
         url, found = server.url(f"late_{is_notified}".lower()), []
         await make_followed(url)
         async with owner_of_all(url) as (owner, leases, number), Client.at(url) as client:
-            for _ in range(max(rounds, 5)):
+            for turn in range(max(rounds, 5)):
                 stream = client.stream(f"f{next(owner._turns) + 1}", after=0)
                 item = asyncio.ensure_future(anext(stream))
-                await asyncio.sleep(2.9)
+                await asyncio.sleep(2.5 + turn * 0.37 % 1)  # not always at the same time before its next turn
                 if is_notified:
                     await owner.look(leases, number)
                     await asyncio.sleep(0.3)

@@ -30,6 +30,7 @@ from tests.crash.postgres import SETTINGS
 from tests.postgres_server import Server, execute, started
 from tests.runtime.cluster.kit import Typist, World, run
 from tests.runtime.log.postgres.places import OnServer, on_server
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -95,11 +96,6 @@ class Viewer:
     async def leave(self) -> None:
         self.task.cancel()
         await asyncio.wait({self.task})
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110  # nothing tells a test
-        await asyncio.sleep(0.005)
 
 
 def kinds(items: list[StreamItem]) -> list[str]:
