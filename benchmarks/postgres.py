@@ -8,6 +8,8 @@ A private server is started in the folder, with its durability on, and shares th
     writers    events a second of two processes, against one
     takeover   milliseconds to take over a session of 100,000 events
     followers  appends beside a client that follows 5,000 idle sessions, against none, and the client's CPU
+    notified   the same with each append to another one of the sessions, whose owner notifies the client
+    latency    milliseconds until an idle follower has an event, with notifications and without
     w1         the fan-out of the peers' workloads (needs CALLBOARD_BENCH, see README.md)
     network    the same with 5 ms more for each round trip to the server
 
@@ -25,17 +27,23 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count, islice
 from pathlib import Path
+from typing import Any, cast
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from log_append import event  # noqa: E402  # after the folder of the tests is on the path
 
+from callboard.runtime.cluster.announcing import Announcer  # noqa: E402  # as above
 from callboard.runtime.cluster.client import Client  # noqa: E402  # as above
 from callboard.runtime.log.opening import open_log  # noqa: E402  # as above
+from callboard.runtime.log.postgres.cluster import Leases  # noqa: E402  # as above
+from callboard.runtime.log.postgres.leases import LeaseTables  # noqa: E402  # as above
+from callboard.runtime.log.postgres.log import PostgresLog  # noqa: E402  # as above
 from callboard.runtime.log.protocol import Append, Head  # noqa: E402  # as above
 from tests.postgres_server import Server, started  # noqa: E402  # as above
 
@@ -125,8 +133,6 @@ def takeover(server: Server, folder: Path, rounds: int, seconds: float) -> None:
 async def follow(address: str) -> None:
     """Follow many sessions in one client, until the process is ended."""
     async with Client.at(address) as client:
-        for number in range(FOLLOWED):
-            await client.log.create(f"f{number}", 1, "")
 
         async def one(number: int) -> None:
             async for _ in client.stream(f"f{number}", after=0):
@@ -135,37 +141,160 @@ async def follow(address: str) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(FOLLOWED):
                 group.create_task(one(number))
-            await asyncio.sleep(4)  # by then they ask at their slowest pace
+            await asyncio.sleep(8)  # by then they ask at their slowest pace
             print("ready", flush=True)
+
+
+async def make_followed(address: str) -> None:
+    """Make the sessions that are followed."""
+    log = open_log(address)
+    await log.open()
+    for number in range(FOLLOWED):
+        await log.create(f"f{number}", 1, "")
+    await log.close()
+
+
+class Owner:
+    """The owner of the followed sessions, which appends to them one after the other."""
+
+    def __init__(self, log: PostgresLog) -> None:
+        self.log = log
+        self.live_sessions: dict[str, object] = {}
+        self.announcer = Announcer(cast("Any", self), log.address)
+        self._heads = [0] * FOLLOWED
+        self._epochs = [1] * FOLLOWED
+        self._turns = count()
+
+    async def look(self, leases: Leases, number: int) -> None:
+        """Learn what is followed, as with each look at the commands."""
+        self.announcer.take(await leases.change(self.announcer.look(number, ())), leases.cipher)
+
+    async def append(self, batch: int, *, is_notified: bool) -> str:
+        """Append some events to the next session. Return its id."""
+        at = next(self._turns) % FOLLOWED
+        name, head = f"f{at}", self._heads[at]
+        if not head:
+            self._epochs[at], _ = await self.log.take_over(name)
+        part = Append(name, head, self._epochs[at], [event(seq) for seq in range(head + 1, head + batch + 1)])
+        (answer,) = await self.log.append([part])
+        assert isinstance(answer, Head), answer
+        self._heads[at] += batch
+        if is_notified:
+            self.announcer.on_stored([part])
+        return name
+
+
+@asynccontextmanager
+async def owner_of_all(address: str) -> AsyncIterator[tuple[Owner, Leases, int]]:
+    """Hold all followed sessions."""
+    log = PostgresLog(address)
+    await log.open()
+    owner = Owner(log)
+    async with log.leases() as leases:
+
+        def hold(tables: LeaseTables) -> int:
+            number = tables.register("benchmark", (), 0, 3_600_000)
+            for one in range(FOLLOWED):
+                tables.hold(number, f"f{one}", "host", steal=True)
+            return number
+
+        number = await leases.change(hold)
+        yield owner, leases, number
+        await owner.announcer.aclose()
+    await log.close()
+
+
+@contextmanager
+def following(address: str) -> Iterator[int]:
+    """Run a client that follows all sessions. Yield its process."""
+    command = [sys.executable, __file__, "--follow", address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        try:
+            assert running.stdout is not None
+            running.stdout.readline()
+            yield running.pid
+        finally:
+            running.kill()
 
 
 def followers(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     """Compare appends with and without a client that follows many sessions."""
-    batch = BATCHES[1]
-    times: list[tuple[float, float]] = []
-    with subprocess.Popen(
-        [sys.executable, __file__, "--follow", server.url()], stdout=subprocess.PIPE
-    ) as running:
-        try:
-            assert running.stdout is not None
-            running.stdout.readline()
-            used, went = _cpu_s(running.pid), 0.0
-            for _ in range(rounds):
-                running.send_signal(signal.SIGSTOP)
-                alone, _ = asyncio.run(append(server.url(), batch, seconds))
-                running.send_signal(signal.SIGCONT)
-                begun = time.perf_counter()
-                beside, _ = asyncio.run(append(server.url(), batch, seconds))
-                went += time.perf_counter() - begun
-                times.append((beside, alone))
-            used = _cpu_s(running.pid) - used
-        finally:
-            running.kill()
+    batch, times = BATCHES[1], []
+    url = server.url("idle")
+    asyncio.run(make_followed(url))
+    with following(url) as process:
+        used, went = _cpu_s(process), 0.0
+        for _ in range(rounds):
+            os.kill(process, signal.SIGSTOP)
+            alone, _ = asyncio.run(append(url, batch, seconds))
+            os.kill(process, signal.SIGCONT)
+            begun = time.perf_counter()
+            beside, _ = asyncio.run(append(url, batch, seconds))
+            went += time.perf_counter() - begun
+            times.append((beside, alone))
+        used = _cpu_s(process) - used
     beside, alone = (statistics.median(column) for column in zip(*times, strict=True))
     print(
         f"followers {FOLLOWED:,}: {beside:.1f} us an event, alone {alone:.1f}: {beside / alone:.2f}; "
         f"their client's CPU {used / went:.1%}"
     )
+
+
+def notified(server: Server, folder: Path, rounds: int, seconds: float) -> None:
+    """Compare appends to followed sessions with and without notifications of them."""
+    batch, url = BATCHES[1], server.url("notified")
+    asyncio.run(make_followed(url))
+
+    async def one(owner: Owner, *, is_notified: bool) -> float:
+        begun, done = time.perf_counter(), 0
+        while time.perf_counter() - begun < seconds:
+            await owner.append(batch, is_notified=is_notified)
+            done += batch
+        return (time.perf_counter() - begun) / done * 1e6
+
+    async def work(process: int) -> list[tuple[float, float]]:
+        times = []
+        async with owner_of_all(url) as (owner, leases, number):
+            await owner.look(leases, number)
+            for _ in range(FOLLOWED):
+                await owner.append(1, is_notified=False)  # the first event of each takes the session over
+            for _ in range(rounds):
+                os.kill(process, signal.SIGSTOP)
+                alone = await one(owner, is_notified=False)
+                os.kill(process, signal.SIGCONT)
+                await asyncio.sleep(1)
+                times.append((await one(owner, is_notified=True), alone))
+        return times
+
+    with following(url) as process:
+        times = asyncio.run(work(process))
+    beside, alone = (statistics.median(column) for column in zip(*times, strict=True))
+    print(f"notified  {FOLLOWED:,}: {beside:.1f} us an event, alone {alone:.1f}: {beside / alone:.2f}")
+
+
+def latency(server: Server, folder: Path, rounds: int, seconds: float) -> None:
+    """Measure how late an idle follower has an event."""
+
+    async def one(*, is_notified: bool) -> float:
+        url, found = server.url(f"late_{is_notified}".lower()), []
+        await make_followed(url)
+        async with owner_of_all(url) as (owner, leases, number), Client.at(url) as client:
+            for turn in range(max(rounds, 5)):
+                stream = client.stream(f"f{next(owner._turns) + 1}", after=0)
+                item = asyncio.ensure_future(anext(stream))
+                await asyncio.sleep(2.5 + turn * 0.37 % 1)  # not always at the same time before its next turn
+                if is_notified:
+                    await owner.look(leases, number)
+                    await asyncio.sleep(0.3)
+                await owner.append(1, is_notified=is_notified)
+                begun = time.perf_counter()
+                await item
+                found.append(time.perf_counter() - begun)
+                await stream.aclose()
+        return statistics.median(found) * 1e3
+
+    late, soon = asyncio.run(one(is_notified=False)), asyncio.run(one(is_notified=True))
+    print(f"latency   {soon:.1f} ms, without notifications {late:.1f}: {soon / late:.3f}")
 
 
 def _cpu_s(process: int) -> float:
@@ -227,6 +356,8 @@ WORKS: dict[str, Callable[[Server, Path, int, float], None]] = {
     "writers": writers,
     "takeover": takeover,
     "followers": followers,
+    "notified": notified,
+    "latency": latency,
     "w1": w1,
     "network": network,
 }

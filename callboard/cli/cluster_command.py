@@ -12,6 +12,7 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.cli.worker_command import leases_of
 from callboard.replay.formats import counted, duration
 from callboard.runtime import event_loop
+from callboard.runtime.log.postgres.followers import FollowerRow, queue_warnings
 from callboard.runtime.log.postgres.health import Health, Replica
 from callboard.runtime.log.postgres.leases import Backlog, LeaseTables, WorkerRow
 from callboard.runtime.log.postgres.places import PlacesRow, PlaceTables
@@ -19,11 +20,15 @@ from callboard.runtime.log.postgres.places import PlacesRow, PlaceTables
 _LISTED: Final = 50
 _WORKERS: Final = ("worker", "agents", "sessions", "lease")
 _WAITING: Final = ("session", "for", "refusal")
+_FOLLOWERS: Final = ("client", "follows", "with text", "lease")
 _REPLICAS: Final = ("replica", "mode", "behind_bytes", "behind_ms")
 
 
 class _Status(NamedTuple):
-    """The answers of the server at one moment. waiting: the oldest sessions, each with the last refusal."""
+    """The answers of the server at one moment. waiting: the oldest sessions, each with the last refusal.
+
+    notified: the part of its queue of notifications that is full.
+    """
 
     workers: list[WorkerRow]
     waiting: list[tuple[WaitingSession, str]]
@@ -31,6 +36,12 @@ class _Status(NamedTuple):
     places: list[PlacesRow]
     backlog: Backlog
     health: Health
+    followers: list[FollowerRow]
+    notified: float
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each thing that the operator should change."""
+        return [*self.health.warnings(), *queue_warnings(self.notified)]
 
 
 @click.command("cluster")
@@ -38,10 +49,13 @@ class _Status(NamedTuple):
 @log_option
 @json_option
 def cluster(subject: str, log: str, as_json: bool) -> None:
-    """List workers with their leases, waiting sessions, shares of capacity, and replicas with their lag.
+    """List workers with their leases, waiting sessions, shares of capacity, replicas and clients.
+
+    Replicas have their lag, and clients the number of sessions that they follow.
 
     It warns if the server may lose events that it has acknowledged: `synchronous_commit` is not on, or no
-    replica is synchronous where a failover is possible. A `write` tool may then run twice.
+    replica is synchronous where a failover is possible. A `write` tool may then run twice. It also warns if
+    the server's queue of notifications fills up.
 
     \b
     Examples:
@@ -73,14 +87,18 @@ def cluster(subject: str, log: str, as_json: bool) -> None:
         emit_lines(
             table(_safe([_replica_row(one) for one in found.health.replicas]), ("replica", "mode", "lag"))
         )
-    for warning in found.health.warnings():
+    if found.followers:
+        emit_lines(table(_safe(_follower_rows(found)), _FOLLOWERS))
+    for warning in found.warnings():
         talk(f"warning: {warning}")
 
 
 async def _look(log: str) -> _Status:
     def read(tables: LeaseTables) -> _Status:
         waiting = tables.waiting(_LISTED)
-        return _Status(tables.workers(), waiting, tables.now_ms(), [], tables.backlog(), tables.health())
+        now, health, following = tables.now_ms(), tables.health(), tables.followers
+        found = _Status(tables.workers(), waiting, now, [], tables.backlog(), health, [], 0.0)
+        return found._replace(followers=following.followers(), notified=following.queue_usage())
 
     async with leases_of(log) as leases:
         found = await leases.change(read)
@@ -95,7 +113,8 @@ def _plain(found: _Status) -> dict[str, Any]:
         "backlog": found.backlog._asdict(),
         "shares": [dict(zip(SHARES, place_row(one), strict=True)) for one in found.places],
         "replicas": [dict(zip(_REPLICAS, one, strict=True)) for one in found.health.replicas],
-        "warnings": found.health.warnings(),
+        "followers": [dict(zip(_FOLLOWERS, row, strict=True)) for row in _follower_rows(found)],
+        "warnings": found.warnings(),
     }
 
 
@@ -115,6 +134,13 @@ def _waiting_rows(found: _Status) -> list[tuple[str, ...]]:
     live = [one.state for one in found.workers if one.left_ms > 0]
     return [
         (one.session, waits_for(one, live, found.now_ms) or "its claim", why) for one, why in found.waiting
+    ]
+
+
+def _follower_rows(found: _Status) -> list[tuple[str, ...]]:
+    return [
+        (one.name, str(one.sessions), str(one.with_text), f"{one.left_ms / 1_000:.1f} s")
+        for one in found.followers
     ]
 
 

@@ -313,7 +313,8 @@ class Client:
         """Return the workers with their leases, and the sessions that wait, each with its reason."""
         workers = await self._leases.change(lambda one: one.workers())
         waiting = await self._leases.change(lambda one: one.waiting(WAITING_MAX))
-        return stats_of(workers, [one for one, _ in waiting])
+        followers = await self._leases.change(lambda one: one.followers.followers())
+        return stats_of(workers, [one for one, _ in waiting], followers)
 
     async def is_shared(self, session_id: str) -> bool:
         """Return True if an owner runs a session, or if it waits for one."""

@@ -5,11 +5,14 @@ import json
 from collections.abc import Callable
 from unittest.mock import ANY
 
+import pytest
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.followers import FollowerTables
 from callboard.runtime.log.postgres.leases import LeaseTables
+from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import on_server
 
 
@@ -25,6 +28,7 @@ def test_status_lists_what_was_submitted_and_what_it_waits_for() -> None:
             "backlog": {"sessions": 1, "oldest_ms": ANY},
             "shares": [],
             "replicas": [],
+            "followers": [],
             "warnings": [ANY, ANY, ANY],  # the tests' server keeps no promise about a loss of power
         }
         assert json.loads(found.stdout)["backlog"]["oldest_ms"] >= 0
@@ -74,3 +78,26 @@ def test_status_says_in_full_why_a_worker_refuses_a_session() -> None:
         asyncio.run(changed(place.url, refuse))
         shown = CliRunner().invoke(cli, ["cluster", "status", "--log", place.url])
         assert f"a worker cannot run s: {why.strip()}" in shown.stderr
+
+
+def test_status_lists_the_clients_that_follow_sessions_and_a_queue_that_fills_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with on_server() as place:
+        assert CliRunner().invoke(cli, ["submit", "host", "hi", "--log", place.url]).exit_code == 0
+        execute(
+            f"INSERT INTO {place.schema}.followers(name, ends_ms) "
+            "VALUES ('web:7', 4000000000000000), ('gone', 0); "
+            f"INSERT INTO {place.schema}.followed(follower, session, wish) "
+            f"SELECT id, 's' || n, n - 1 FROM {place.schema}.followers, generate_series(1, 2) AS g(n)"
+        )
+        monkeypatch.setattr(FollowerTables, "queue_usage", lambda self: 0.25)
+        found = json.loads(
+            CliRunner().invoke(cli, ["cluster", "status", "--json", "--log", place.url]).stdout
+        )
+        assert found["followers"] == [{"client": "web:7", "follows": "2", "with text": "1", "lease": ANY}]
+        assert "queue of notifications is 25% full" in found["warnings"][-1]
+        shown = CliRunner().invoke(cli, ["cluster", "status", "--log", place.url])
+        assert "web:7" in shown.stdout
+        assert "gone" not in shown.stdout
+        assert "pg_terminate_backend" in shown.stderr

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from callboard.runtime.log.postgres.arrays import int8s, texts
 
 LEASE_MS: Final = 15_000  # of a follower, renewed each third
+QUEUE_USAGE_MAX: Final = 0.1  # of the server's queue of notifications, 8 GB: a healthy one is empty
 FORGET_MS: Final = 60_000  # after which a follower that has not renewed is forgotten
 
 EVENTS: Final = 0  # a wish: notifications of events alone
@@ -119,3 +120,14 @@ class FollowerTables:
         """Return the part of the server's queue of notifications that is full, from 0 to 1."""
         ((usage,),) = self._run("SELECT pg_notification_queue_usage()", ())
         return float(usage)
+
+
+def queue_warnings(usage: float) -> list[str]:
+    """Return a sentence about a queue of notifications that fills up, if it does."""
+    if usage < QUEUE_USAGE_MAX:
+        return []
+    return [
+        f"the server's queue of notifications is {usage:.0%} full, and once it is full nothing can be "
+        "notified: a program listens and does not read, or stays in a transaction; the server's log names "
+        "its process, which pg_terminate_backend ends"
+    ]

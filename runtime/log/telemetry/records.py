@@ -56,6 +56,7 @@ OWN_LOGGERS: Final = MappingProxyType(
         "callboard.removal": "deleted sessions that cannot be removed: ERROR",
         "callboard.budgets": "a store of shared budgets that cannot be asked: WARNING",
         "callboard.worker": "a session that a worker cannot run, and a lease that was lost: WARNING",
+        "callboard.client": "a client that owners cannot notify, so that it asks them: WARNING",
         "callboard.shard": "a shard on Ray that ended, before Ray starts it again: WARNING",
         "callboard.board": "a decider that raised, which is a fault of callboard: ERROR",
     }

@@ -30,6 +30,7 @@ from tests.crash.postgres import SETTINGS
 from tests.postgres_server import Server, execute, started
 from tests.runtime.cluster.kit import Typist, World, run
 from tests.runtime.log.postgres.places import OnServer, on_server
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +98,6 @@ class Viewer:
         await asyncio.wait({self.task})
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110  # nothing tells a test
-        await asyncio.sleep(0.005)
-
-
 def kinds(items: list[StreamItem]) -> list[str]:
     return [item.event.kind if isinstance(item, StreamEvent) else item.kind for item in items]
 
@@ -136,6 +132,7 @@ def test_an_idle_follower_gets_text_and_events_at_once(place: OnServer) -> None:
             assert viewer.text.startswith("It is ")
             assert viewer.text.endswith("!")
             assert one.client.is_notified
+            assert [row[2:] for row in (await one.client.stats()).followers] == [(1, 1)]
             await one.session.close()
             await viewer.task
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,6 +20,7 @@ from tests.postgres_server import execute
 from tests.runtime.cluster.kit import run
 from tests.runtime.log.postgres.places import OnServer
 from tests.runtime.log.postgres.test_pgbouncer import Pooler, pooler
+from tests.waiting import until
 
 __all__ = ["pooler"]  # the fixture
 NO_CIPHER: Cipher | None = None
@@ -60,11 +61,6 @@ def _send(place: OnServer, channel: str, payload: str) -> None:
     link.connect()
     link.execute(NOTIFY, (texts([channel]), texts([payload])))
     link.close()
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110  # the thread tells only its client
-        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -175,3 +171,22 @@ def test_behind_a_pooler_a_client_stops_listening_and_says_so(
     with caplog.at_level(logging.WARNING):
         run(scene)
     assert ["without the pooler" in one.message for one in caplog.records] == [True]
+
+
+@pytest.mark.slow
+def test_behind_a_pooler_in_session_mode_a_client_listens(
+    pooler: Pooler, place: OnServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    pooler.stop()
+    pooler.mode = "session"
+    pooler.start()
+
+    async def scene() -> None:
+        async with listens(place, pooler.url(place.schema)) as (listener, heard):
+            listener.change({"a": EVENTS})
+            await until(lambda: heard.states == [True] and heard.rows())
+            heard.notify("a")
+            await until(lambda: heard.news == ["a"])
+
+    run(scene)
+    assert not caplog.records

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,7 +15,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation, Settlemen
 from callboard.actors.session.budget_scope import Spent
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import GENESIS, Head
+from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.writer import (
@@ -74,6 +75,25 @@ def test_many_events_are_written_in_the_next_pass_but_one_even_if_more_follow() 
             writer.stage("a", 1, events(seq, seq))
         await writer.flush()
         assert log.batches[0] == [("a", [*range(1, 102)])]
+
+    with_writer(work)
+
+
+def test_each_batch_is_told_once_it_is_stored() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        stored: list[list[tuple[str, int]]] = []
+
+        def on_stored(batch: Sequence[Append]) -> None:
+            assert len(log.batches) == len(stored) + 1
+            stored.append([(part.session_id, part.events[-1].seq) for part in batch])
+
+        writer.on_stored = on_stored
+        writer.stage("a", 1, events(1, 2))
+        writer.stage("b", 1, events(1, 1))
+        await writer.flush()
+        writer.stage("a", 1, events(3, 3))
+        await writer.flush()
+        assert stored == [[("a", 2), ("b", 1)], [("a", 3)]]
 
     with_writer(work)
 

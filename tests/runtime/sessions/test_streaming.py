@@ -202,6 +202,26 @@ def test_text_waits_until_the_grant_of_its_call_is_durable() -> None:
     play(body, TypingModel(lambda request: HELLO, gate), log=log)
 
 
+def test_without_a_reader_each_piece_is_told_with_its_grant_and_the_text_so_far_can_be_asked_for() -> None:
+    told: list[tuple[int, TextDelta]] = []
+    gate = asyncio.Event()
+
+    async def body(session: Session) -> None:
+        hub = session._hub
+        hub.on_delta = lambda grant, delta: told.append((grant, delta))
+        asking = asyncio.create_task(session.ask("hi"))
+        await until(lambda: told)
+        ((grant, so_far),) = hub.so_far()
+        assert {one for one, _ in told} == {grant}
+        assert so_far == TextDelta("host", 1, 1, 0, "".join(delta.text for _, delta in told))
+        gate.set()
+        await asking
+        assert hub.so_far() == []
+        assert "".join(delta.text for _, delta in told) == "Good day. "
+
+    play(body, TypingModel(lambda request: HELLO, gate))
+
+
 def test_the_snapshot_has_the_conversation_the_tree_and_the_open_approvals() -> None:
     @tool(approval="before")
     async def pay(euros: int) -> str:

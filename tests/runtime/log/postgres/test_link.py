@@ -1,6 +1,7 @@
 """A connection that is cut: statements that read are sent again, and a transaction's outcome is asked for."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -169,3 +170,30 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert LOCK_TIMEOUT_MS == 5_000
     assert IDLE_TIMEOUT_MS == 5_000
     assert ATTEMPTS_MAX == 20
+
+
+def test_a_link_waits_for_notifications_and_for_its_caller() -> None:
+    heard: list[str] = []
+    link = Link(address_of(shared().url()))
+    link.on_notify = heard.append
+    woken, wake = socket.socketpair()
+    with pytest.raises(Cut):
+        link.wait(woken, 0)  # not connected
+    link.connect()
+    link.execute("LISTEN here")
+    link.wait(woken, 0)
+    assert heard == []
+    execute("NOTIFY here, 'from another'")
+    while not heard:
+        link.wait(woken, 10)
+    link.execute("NOTIFY here, 'its own'")  # arrives with the answer
+    assert heard == ["from another", "its own"]
+    wake.send(b"x")
+    link.wait(woken, 10)
+    woken.recv(1)
+    end(link)
+    with pytest.raises(Cut):  # noqa: PT012  # the reason of the server comes before the end
+        for _ in range(2):
+            link.wait(woken, 10)
+    for one in (link, woken, wake):
+        one.close()

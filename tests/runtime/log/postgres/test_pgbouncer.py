@@ -36,6 +36,7 @@ class Pooler:
     def __init__(self, server: Server, home: Path) -> None:
         self.server, self.home = server, home
         self.process: subprocess.Popen[bytes] | None = None
+        self.mode = "transaction"
 
     def url(self, schema: str, **parameters: str) -> str:
         more = "".join(f"&{name}={value}" for name, value in parameters.items())
@@ -47,7 +48,7 @@ class Pooler:
         settings.write_text(
             f"[databases]\nagents = host={self.server.home} dbname={self.server.database}\n[pgbouncer]\n"
             f"listen_addr =\nunix_socket_dir = {self.home}\nlisten_port = 6432\nauth_type = trust\n"
-            f"pool_mode = transaction\ndefault_pool_size = 2\nlogfile = {self.home}/log\n"
+            f"pool_mode = {self.mode}\ndefault_pool_size = 2\nlogfile = {self.home}/log\n"
             f"auth_file = {self.home}/users\n"
         )
         (self.home / "users").write_text(f'"{USER}" ""\n')
