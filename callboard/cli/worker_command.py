@@ -11,6 +11,7 @@ from rich.text import Text
 
 from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
+from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.amounts import parse_capacity, parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
@@ -26,6 +27,8 @@ from callboard.runtime.cluster.worker import SLOTS, ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.labels import checked_tags
 
 
 def leases_of(log: str) -> Leases:
@@ -61,6 +64,13 @@ def leases_of(log: str) -> Leases:
     "claude=8,400k. Give it to each worker. May be repeated.",
 )
 @click.option(
+    "--fair-by",
+    metavar="PATTERN",
+    default="",
+    help="Give each tag that the pattern names (tenant:*) an equal part of the slots and of the capacity, "
+    "however many sessions of it wait. Give it to each worker.",
+)
+@click.option(
     "--max-losses",
     "losses_max",
     type=click.IntRange(0, 1_000),
@@ -81,6 +91,7 @@ def worker(
     slots: int,
     lease_s: float,
     capacity: tuple[str, ...],
+    fair_by: str,
     losses_max: int,
     metrics: str,
     model: str,
@@ -96,9 +107,9 @@ def worker(
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
       callboard worker survey:host survey:critic --slots 500 --metrics 9464
-      callboard worker survey:host --capacity claude-sonnet-4-5=40
+      callboard worker survey:host --capacity claude-sonnet-4-5=40 --fair-by 'tenant:*'
     """
-    limits, above = parse_limits(setting.limits), parse_capacity(capacity)
+    limits, above = parse_limits(setting.limits), parse_capacity(capacity, fair_by)
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     page = address_of(metrics) if metrics else None
     for spec in agents:
@@ -113,6 +124,7 @@ def worker(
         lease_ms=round(lease_s * 1_000),
         limits=limits,
         losses_max=losses_max,
+        fair_by=fair_by or None,
     )
     event_loop.run(_work(leases, partial(setting.runtime, own, capacity=above), make, page))
     return 0
@@ -143,8 +155,15 @@ async def _work(
 @click.option(
     "--session", "name", metavar="ID", default="", help="The id of the session; a new one if omitted."
 )
+@click.option(
+    "--tag",
+    "tags",
+    metavar="TAG",
+    multiple=True,
+    help="A tag of a new session, such as tenant:acme. May be repeated.",
+)
 @log_option
-def submit(host: str, prompt: str, name: str, log: str) -> None:
+def submit(host: str, prompt: str, name: str, tags: tuple[str, ...], log: str) -> None:
     """Submit a prompt to the agent HOST of any worker, and print the id of its session.
 
     The same --session again submits nothing new, so a client that got no answer may repeat it. A session that
@@ -153,13 +172,17 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     \b
     Examples:
       callboard submit host "What is here?" --log postgresql://app@db/agents
-      callboard submit host "Which files are here?" --session survey-17
+      callboard submit host "Which files are here?" --session survey-17 --tag tenant:acme
     """
     session = name or new_session_id()
+    try:
+        known = checked_tags(tags, Secrets())
+    except MisuseError as error:
+        raise misused(f"--tag: {error}") from None
 
     async def work() -> None:
         async with leases_of(log) as leases:
-            await leases.change(lambda one: one.submit(session, host, new_request_id(), prompt))
+            await leases.change(lambda one: one.submit(session, host, new_request_id(), prompt, known))
 
     event_loop.run(work())
     emit_lines([Text(session)])

@@ -28,7 +28,7 @@ class Leases:
         self._link = Link(self.address)
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
-        self._places = PlaceTables(Tables(self._link))
+        self._places: PlaceTables | None = None
 
     @property
     def is_open(self) -> bool:
@@ -46,6 +46,7 @@ class Leases:
 
     def _prepared(self) -> LeaseTables:
         cipher = prepare(self._link, *self._keys)
+        self._places = PlaceTables(Tables(self._link, cipher))
         return LeaseTables(Tables(self._link, cipher), cipher)
 
     async def __aexit__(self, *_: object) -> None:
@@ -61,6 +62,6 @@ class Leases:
 
     async def share(self, work: Callable[[PlaceTables], T]) -> T:
         """Run a function on the capacity of models, each statement for itself. Raises StoreError."""
-        if self._tables is None:
+        if self._tables is None or self._places is None:
             raise StoreFailed(f"the leases of {self.address} are not open; use `async with`")
         return await self._thread.run(partial(work, self._places))
