@@ -24,6 +24,7 @@ from callboard.actors.session.capacity import Capacity  # noqa: E402  # as above
 from callboard.runtime.log.postgres.cluster import Leases  # noqa: E402  # as above
 from callboard.runtime.log.postgres.leases import LeaseTables  # noqa: E402  # as above
 from callboard.runtime.log.postgres.log import PostgresLog  # noqa: E402  # as above
+from callboard.runtime.log.postgres.places import Report  # noqa: E402  # as above
 from tests.postgres_server import Server, started  # noqa: E402  # as above
 
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "256MB"}
@@ -97,7 +98,7 @@ async def measure(server: Server) -> None:
 
             async def report(at: int, model: str = f"m{workers}") -> None:
                 renewal = Renewal(number, at + 2, 5, 5, 5, 0, 10)
-                await leases.share(lambda one: one.report(model, renewal, 0, Capacity(4_000), 60_000))
+                await leases.share(lambda one: one.report(model, [Report(renewal)], Capacity(4_000), 60_000))
 
             await meter.of(f"report of capacity among {workers} workers", report)
     await log.close()

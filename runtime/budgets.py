@@ -12,7 +12,7 @@ when a place is given, and wakes it when a bucket has enough tokens for the head
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
@@ -172,10 +172,21 @@ class SharedCapacity:
         self.on_change: Callable[[], object] = _nothing
         """Called when a request or a place may have changed what the lines need."""
 
-    def request(self, session: str, agent: str, model: str, tokens: int, take: Callable[[], object]) -> None:
-        """Request a place for an agent's call. take: called once, when it is given, perhaps at once."""
+    def request(
+        self,
+        session: str,
+        agent: str,
+        model: str,
+        tokens: int,
+        take: Callable[[], object],
+        tags: Collection[str] = (),
+    ) -> None:
+        """Request a place for an agent's call. take: called once, when it is given, perhaps at once.
+
+        tags: those of the session.
+        """
         self._takers.setdefault(session, {})[agent] = take
-        self._policy.request(session, agent, model, tokens, monotonic_ms())
+        self._policy.request(session, agent, model, tokens, monotonic_ms(), tags)
         self._serve()
 
     def give_back(self, session: str, agent: str, used: int | None) -> None:
@@ -190,14 +201,18 @@ class SharedCapacity:
         self._takers.pop(session, None)
         self._serve()
 
-    def lease(self, model: str, calls: int, tokens: int = 0) -> None:
-        """Set the places of a limited model to those that a worker was given, and add tokens."""
-        self._policy.lease(model, calls, tokens)
+    def lease(self, model: str, calls: int, tokens: int = 0, tag: str = "") -> None:
+        """Set the places of a limited model to those that a worker was given for a tag, and add tokens."""
+        self._policy.lease(model, calls, tokens, tag)
         self._serve()
 
-    def demand(self, model: str) -> Demand:
-        """Return what the line of a limited model needs."""
-        return self._policy.demand(model)
+    def forget(self, model: str, tag: str) -> None:
+        """Forget the line of a tag in which nothing waits and no place is held."""
+        self._policy.forget(model, tag)
+
+    def demands(self, model: str) -> dict[str, Demand]:
+        """Return what the lines of a limited model need, by tag."""
+        return self._policy.demands(model)
 
     def report(self) -> CapacityReport:
         """Return the lines of all limited models, and what waits in them."""

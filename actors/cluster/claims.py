@@ -8,12 +8,16 @@ Rules
     it has not seen all that wait, so it does not know its part, and the others find enough.
   - The oldest comes first within a host, and hosts take turns, so that a crowd of one host does not delay
     the others.
+  - Where sessions count for tags, the tag with the fewest sessions under live leases comes first, and the
+    oldest of its sessions. So as slots become free one by one, a tag with a thousand waiting sessions gets
+    no more of them than one with three that wait.
   - A session whose workers end while they run it may be what ends them. From the second time on it rests,
     longer each time, and after `LOSSES_MAX` times in a row it waits for a person. So it cannot end all
     workers, one after the other, with all that they run.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Final
 
@@ -44,7 +48,8 @@ class WaitingSession(Value, frozen=True):
     """An unfinished session that no worker has. since_ms: since when.
 
     refused_by: the workers whose agents differ from the recorded ones. losses: how many workers in a row have
-    ended while they ran it. lost_ms: the end of the last one's lease; 0 if it was given back.
+    ended while they ran it. lost_ms: the end of the last one's lease; 0 if it was given back. tag: that it
+    counts for.
     """
 
     session: str
@@ -53,6 +58,7 @@ class WaitingSession(Value, frozen=True):
     refused_by: tuple[int, ...] = ()
     losses: int = 0
     lost_ms: int = 0
+    tag: str = ""
 
     @property
     def rests_until_ms(self) -> int:
@@ -76,11 +82,13 @@ def claims(
     at_most: int,
     now: int = 0,
     losses_max: int = LOSSES_MAX,
+    running: Mapping[str, int] | None = None,
 ) -> list[WaitingSession]:
     """Return the sessions that a worker takes now, in the order in which it resumes them.
 
     waiting: those that it has looked at. at_most: those that it can open at a time. now: the server's time.
-    losses_max: 0 for a worker that takes them however many workers they have ended.
+    losses_max: 0 for a worker that takes them however many workers they have ended. running: sessions under
+    live leases, by tag.
     """
     lines: dict[str, list[WaitingSession]] = {}
     for one in waiting:
@@ -91,11 +99,19 @@ def claims(
     is_crowd = len(waiting) >= min(worker.free, at_most) * LOOKED_AT
     part = part_of(sum(map(len, lines.values())), worker, 0 if is_crowd else free_of_all)
     count = min(part, at_most)
-    for line in lines.values():
-        line.sort(key=lambda one: (one.since_ms, one.session))
-    ordered = sorted(lines.values(), key=lambda line: (line[0].since_ms, line[0].session))
+    fair = [_by_tag(line, running or {}) for line in lines.values()]
+    ordered = sorted(fair, key=lambda line: (line[0].since_ms, line[0].session))
     rounds = (one for found in zip_longest(*ordered) for one in found if one is not None)
     return list(islice(rounds, count))
+
+
+def _by_tag(line: list[WaitingSession], running: Mapping[str, int]) -> list[WaitingSession]:
+    """Return the sessions of a host in their order."""
+    before, turns = Counter(running), list[tuple[int, int, str, WaitingSession]]()
+    for one in sorted(line, key=lambda one: (one.since_ms, one.session)):
+        turns.append((before[one.tag], one.since_ms, one.session, one))
+        before[one.tag] += 1
+    return [one for *_, one in sorted(turns, key=lambda turn: turn[:3])]
 
 
 def waits_for(session: WaitingSession, workers: Sequence[WorkerState], now: int = 0) -> str:

@@ -6,7 +6,8 @@
 Rules
   - Tokens that a worker is given are spent: the bucket of the home does not wait for the calls that use
     them. What a worker does not need it gives back with its next report. It is lost with the worker.
-  - The tokens in the bucket are divided as places are: equally among the sessions that lack some.
+  - The tokens in the bucket are divided as places are: equally among the sessions that lack some, or first
+    among their tags.
   - With fewer places than twice the workers, they are given call by call: a worker gives each place back as
     its call ends, and asks for the next one.
   - An answer counts only for the last report. For an earlier one it says what the home no longer thinks.
@@ -15,7 +16,7 @@ Rules
 from collections.abc import Iterable
 from typing import Final
 
-from callboard.actors.cluster.shares import PLACES_MAX, Holding, Renewal, Shares, fair_shares
+from callboard.actors.cluster.shares import PLACES_MAX, Holding, Renewal, Shares
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.session.capacity import Capacity, Demand
 from callboard.actors.session.token_bucket import TokenBucket
@@ -75,34 +76,39 @@ class ModelHome:
         if not self.bucket.rate:
             return 0
         self.bucket.put_back(unused)
-        live = self.shares.live(now)
-        lacks = {name: one.lacks for name, one in live.items() if one.lacks}
-        sessions = {name: live[name].sessions for name in lacks}
-        used = {name: self.shares.holdings[name].used for name in lacks}
-        tokens = fair_shares(max(0, self.bucket.tokens), lacks, used, sessions).get(renewal.worker, 0)
+        lacks = {name: one.lacks for name, one in self.shares.live(now).items()}
+        parts = self.shares.divided(max(0, self.bucket.tokens), lacks, now)
+        tokens = parts.get(renewal.sharer, 0)
         self.bucket.take(tokens)
         return tokens
 
 
 class Part:
-    """The part of a model's capacity that a worker has. share: the places that it acts by.
+    """The part of a model's capacity that a worker has for a tag. share: the places that it acts by.
 
     Its line (`actors/session/capacity`) must have the share's places whenever it gives some.
     """
 
-    def __init__(self, worker: int) -> None:
-        self.worker = worker
+    def __init__(self, worker: int, tag: str = "") -> None:
+        self.worker, self.tag = worker, tag
         self.number = 0
         self.share = 0
         self.is_call_by_call = False
+        self._heard = 0  # the last report that was answered
         self._said = Demand()
         self._said_share = 0
         self._is_short = False  # the home had less than this worker wanted
         self._sent_ms = -CUT_MS
 
+    @property
+    def is_idle(self) -> bool:
+        """Return True if it has no place, and the home knows that it wants none."""
+        knows = self._heard == self.number and self._said == Demand() and not self._said_share
+        return knows and not self.share
+
     def due_in_ms(self, demand: Demand, now: int) -> int | None:
         """Return the time until the next report; None if there is nothing to say. now: of any clock."""
-        if demand == self._said == Demand() and not self.share and not self._said_share:
+        if demand == Demand() and self.is_idle:
             return None  # idle, as the home knows
         pause_ms = CUT_MS
         lacks_places = demand.waiting > 0 and demand.in_flight >= self.share
@@ -130,12 +136,14 @@ class Part:
             0,
             demand.sessions,
             demand.tokens,
+            self.tag,
         )
 
     def take(self, number: int, grant: Grant) -> int:
         """Act by the answer to a report. Return the tokens that it adds."""
         if number != self.number:
             return 0
+        self._heard = number
         self.share, self.is_call_by_call = grant.share, grant.is_call_by_call
         wanted = self._said.in_flight + self._said.waiting
         self._is_short = grant.share < wanted or grant.tokens < self._said.tokens

@@ -7,6 +7,9 @@ Each model name has one line. A line has sessions in a ring, and each session ha
 The head of the line is the first request of the session at the front. When it is given a place, its session
 goes to the back. A session joins at the back with its first request.
 
+With `fair_by` the line has a ring of tags, and each tag has such a ring of sessions. The head is the first
+request of the first session of the first tag. When it is given a place, its tag goes to the back, too.
+
 Rules
   - Only the head is given a place, and only if it fits. No smaller request passes it.
   - A place takes one of the line's calls, until it is given back, and its need out of the line's bucket.
@@ -14,14 +17,17 @@ Rules
   - A need above the full bucket is given when the bucket is full. The bucket then goes below zero.
   - A place that is given back corrects the bucket: tokens that the call did not use return, further ones are
     taken. A call whose usage is not known keeps its need.
-  - While a session waits for its next place, each other session is given one place before it, at most.
+  - While a session waits for its next place, each other session is given one place before it, at most. With
+    `fair_by` that holds among the sessions of a tag, and for tags in the same way, so a tag with a thousand
+    sessions has as many turns as one with three. Sessions without such a tag are one of the tags.
   - A leased line has the places and tokens that its worker was given (`actors/cluster`), and none at first.
-    The tokens that no request waits for go back.
+    The tokens that no request waits for go back. Each tag has a line of its own there.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping
+from itertools import zip_longest
+from typing import Literal, NamedTuple
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
@@ -33,18 +39,45 @@ class Capacity(Value, frozen=True, metaclass=NamedFields):
     """The limits of a model over all sessions of a runtime. None means no limit.
 
     calls: the calls in flight. tokens_per_minute: the size of the bucket, and the rate at which it fills.
+    fair_by: a pattern of tags (`"tenant:*"`), each of which has an equal part while its sessions wait; None
+    for equal parts of the sessions. A session with several such tags counts for the first one in order.
 
-    Raises MisuseError for a limit that is not a number above 0.
+    Raises MisuseError for a limit that is not a number above 0, and for another pattern.
     """
 
     calls: int | None = None
     tokens_per_minute: int | None = None
+    fair_by: str | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in ("calls", "tokens_per_minute"):
             limit = getattr(self, name)
             if limit is not None and (type(limit) is not int or limit < 1):
                 raise MisuseError(f"Capacity: {name}={limit!r:.80}; give a whole number from 1 up, or None")
+        if self.fair_by is not None:
+            check_fair_by("Capacity", self.fair_by)
+
+    def tag_among(self, tags: Collection[str]) -> str:
+        """Return the tag that a session with these tags counts for; empty for one without such a tag."""
+        return "" if self.fair_by is None else tag_among(self.fair_by, tags)
+
+
+def check_fair_by(where: str, pattern: str) -> None:
+    """Refuse a pattern that is not a prefix of tags. Raises MisuseError."""
+    stem = pattern[:-2] if isinstance(pattern, str) and pattern.endswith(":*") else ""
+    if not stem or "*" in stem or not stem.isprintable():
+        raise MisuseError(
+            f"{where}: fair_by={pattern!r:.80}; give a prefix of tags that ends in ':*' ('tenant:*')"
+        )
+
+
+def tag_among(pattern: str, tags: Collection[str]) -> str:
+    """Return the first of the tags, in order, that a pattern names; empty if it names none.
+
+    >>> tag_among("tenant:*", ["nightly", "tenant:b", "tenant:a"])
+    'tenant:a'
+    """
+    return min((one for one in tags if one.startswith(pattern[:-1])), default="")
 
 
 Reason = Literal["calls", "tokens", "line"]
@@ -52,7 +85,10 @@ Reason = Literal["calls", "tokens", "line"]
 
 
 class Waiting(Value, frozen=True):
-    """A request that waits. tokens: that its call needs. ahead: the places to be given before its own."""
+    """A request that waits. tokens: that its call needs. ahead: the places to be given before its own.
+
+    tag: that it counts for, with `fair_by`.
+    """
 
     model: str
     session: str
@@ -60,16 +96,21 @@ class Waiting(Value, frozen=True):
     tokens: int
     reason: Reason
     ahead: int
+    tag: str = ""
 
 
 class LineState(Value, frozen=True):
-    """A model's line. tokens_left: in its bucket, negative after a large call; None without a bucket."""
+    """A model's line. tokens_left: in its bucket, negative after a large call; None without a bucket.
+
+    tag: of a line of its own in a worker; empty for the others.
+    """
 
     model: str
     limits: Capacity
     in_flight: int
     tokens_left: int | None
     waiting: int
+    tag: str = ""
 
 
 class Demand(Value, frozen=True):
@@ -85,6 +126,14 @@ class Demand(Value, frozen=True):
     unused: int = 0
 
 
+class _Place(NamedTuple):
+    """The place of a request in the lines of a runtime. tag: that its session counts for in the line."""
+
+    model: str
+    line: str
+    tag: str
+
+
 class Line:
     """The requests and places of one model name. now: the time, in milliseconds of any clock."""
 
@@ -93,29 +142,36 @@ class Line:
         self._calls = limits.calls
         self._bucket = TokenBucket(limits.tokens_per_minute or 0, now)
         self._held: dict[tuple[str, str], int] = {}
-        self._ring: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+        self._ring: OrderedDict[str, OrderedDict[str, OrderedDict[str, int]]] = OrderedDict()  # by tag
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True if no request waits and no place is held."""
+        return not self._ring and not self._held
 
     # --- requests -------------------------------------------------------------------
 
-    def join(self, session: str, agent: str, tokens: int) -> None:
+    def join(self, session: str, agent: str, tokens: int, tag: str = "") -> None:
         """Put a request behind those of its session, and a session that did not wait behind all others."""
-        self._ring.setdefault(session, OrderedDict())[agent] = tokens
+        self._ring.setdefault(tag, OrderedDict()).setdefault(session, OrderedDict())[agent] = tokens
 
     def give(self, now: int) -> list[tuple[str, str]]:
         """Give places, as long as the head of the line fits. Return session and agent of each."""
         self._bucket.refill(now)
         given = []
         while self._ring and not self._want():
-            session, agent, tokens = self._head()
-            self._remove(session, agent)
-            if session in self._ring:
-                self._ring.move_to_end(session)
+            tag, session, agent, tokens = self._head()
+            self._remove(session, agent, tag)
+            if tag in self._ring:
+                self._ring.move_to_end(tag)
+                if session in self._ring[tag]:
+                    self._ring[tag].move_to_end(session)
             self._held[session, agent] = tokens
             self._bucket.take(tokens)
             given.append((session, agent))
         return given
 
-    def give_back(self, session: str, agent: str, used: int | None, now: int) -> None:
+    def give_back(self, session: str, agent: str, used: int | None, now: int, tag: str = "") -> None:
         """Take a request out of the line, or a place back.
 
         used: the tokens of its call; None if they are not known.
@@ -123,22 +179,25 @@ class Line:
         self._bucket.refill(now)
         tokens = self._held.pop((session, agent), None)
         if tokens is None:
-            self._remove(session, agent)
+            self._remove(session, agent, tag)
         elif used is not None:
             self._bucket.put_back(tokens - used)
 
-    def _remove(self, session: str, agent: str) -> None:
-        requests = self._ring.get(session)
-        if requests is not None:
-            requests.pop(agent, None)
-            if not requests:
-                del self._ring[session]
+    def _remove(self, session: str, agent: str, tag: str) -> None:
+        sessions = self._ring.get(tag, OrderedDict())
+        if session in sessions:
+            sessions[session].pop(agent, None)
+            if not sessions[session]:
+                del sessions[session]
+            if not sessions:
+                del self._ring[tag]
 
     # --- the head -------------------------------------------------------------------
 
-    def _head(self) -> tuple[str, str, int]:
-        session, requests = next(iter(self._ring.items()))
-        return session, *next(iter(requests.items()))
+    def _head(self) -> tuple[str, str, str, int]:
+        tag, sessions = next(iter(self._ring.items()))
+        session, requests = next(iter(sessions.items()))
+        return tag, session, *next(iter(requests.items()))
 
     def _want(self) -> Reason | None:
         """Return the want of the head; None if it fits."""
@@ -148,7 +207,7 @@ class Line:
 
     def _needed(self) -> int:
         """Return the level at which the head fits."""
-        return min(self._head()[2] * MINUTE_MS, self._bucket.full)
+        return min(self._head()[3] * MINUTE_MS, self._bucket.full)
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until the head has its tokens; None if it waits for none, or for leased ones."""
@@ -172,8 +231,9 @@ class Line:
 
     def demand(self) -> Demand:
         """Return its needs. A leased line has no other tokens than those that it was given."""
-        waiting = [tokens for own in self._ring.values() for tokens in own.values()]
-        sessions = len(self._ring.keys() | {session for session, _ in self._held})
+        waiting = [one[3] for one in self._requests()]
+        waits = {session for own in self._ring.values() for session in own}
+        sessions = len(waits | {session for session, _ in self._held})
         lacks = unused = 0
         if self._bucket.rate:
             # Not for calls that will wait for a place: leased tokens are lost with their worker.
@@ -184,41 +244,62 @@ class Line:
 
     # --- looking --------------------------------------------------------------------
 
-    def state(self, model: str, now: int) -> LineState:
+    def state(self, model: str, now: int, tag: str = "") -> LineState:
         """Return the line as it is now."""
         self._bucket.refill(now)
         left = self._bucket.tokens if self._bucket.rate else None
-        return LineState(model, self.limits, len(self._held), left, sum(map(len, self._ring.values())))
+        return LineState(model, self.limits, len(self._held), left, len(self._requests()), tag)
 
     def waiting(self, model: str, now: int) -> list[Waiting]:
         """Return the requests that wait, in the order in which they are given places."""
         self._bucket.refill(now)
-        requests = [
-            (turn, session, agent, tokens)
-            for session, own in self._ring.items()
-            for turn, (agent, tokens) in enumerate(own.items())
-        ]
-        requests.sort(key=lambda request: request[0])  # stable: the sessions stay in the order of the ring
+        requests = self._requests()
         head: Reason = (self._want() if requests else None) or "calls"
         return [
-            Waiting(model, session, agent, tokens, head if not ahead else "line", ahead)
-            for ahead, (_, session, agent, tokens) in enumerate(requests)
+            Waiting(model, session, agent, tokens, head if not ahead else "line", ahead, tag)
+            for ahead, (tag, session, agent, tokens) in enumerate(requests)
         ]
+
+    def _requests(self) -> list[tuple[str, str, str, int]]:
+        """Return tag, session, agent and tokens of the requests that wait, in their order."""
+        lines = []
+        for tag, sessions in self._ring.items():
+            own = [
+                (turn, (tag, session, agent, tokens))
+                for session, requests in sessions.items()
+                for turn, (agent, tokens) in enumerate(requests.items())
+            ]
+            own.sort(key=lambda one: one[0])  # stable: the sessions stay in the order of the ring
+            lines.append([one for _, one in own])
+        return [one for turn in zip_longest(*lines) for one in turn if one is not None]
 
 
 class CapacityPolicy:
     """The lines of all models of a runtime, by name. A model without limits has places without end."""
 
     def __init__(self, limits: Mapping[str, Capacity], now: int) -> None:
-        self._lines = {model: Line(limit, now) for model, limit in limits.items()}
-        self._models: dict[str, dict[str, str]] = {}  # by session and agent
+        # By model, and by tag where a worker leases its places; there is one for all tags elsewhere.
+        self._lines = {(model, ""): Line(limit, now) for model, limit in limits.items()}
+        self._leased: set[str] = set()
+        self._places: dict[str, dict[str, _Place]] = {}  # by session and agent
 
-    def request(self, session: str, agent: str, model: str, tokens: int, now: int) -> None:
-        """Put an agent's request into its model's line. An agent has one request or place at a time."""
-        if model not in self._lines:
-            self._lines[model] = Line(Capacity(), now)
-        self._models.setdefault(session, {})[agent] = model
-        self._lines[model].join(session, agent, tokens)
+    def request(
+        self, session: str, agent: str, model: str, tokens: int, now: int, tags: Collection[str] = ()
+    ) -> None:
+        """Put an agent's request into its model's line. An agent has one request or place at a time.
+
+        tags: those of the session.
+        """
+        if (model, "") not in self._lines:
+            self._lines[model, ""] = Line(Capacity(), now)
+        limits = self._lines[model, ""].limits
+        tag = limits.tag_among(tags)
+        place = _Place(model, tag if model in self._leased else "", tag)
+        if (model, place.line) not in self._lines:
+            self._lines[model, place.line] = line = Line(limits, now)
+            line.lease(0, 0)
+        self._places.setdefault(session, {})[agent] = place
+        self._lines[model, place.line].join(session, agent, tokens, tag)
 
     def give(self, now: int) -> list[tuple[str, str]]:
         """Give places to all requests that are next and fit. Return session and agent of each."""
@@ -226,25 +307,36 @@ class CapacityPolicy:
 
     def give_back(self, session: str, agent: str, used: int | None, now: int) -> None:
         """End an agent's request or place, if it has one. used: the tokens of its call; None if not known."""
-        models = self._models.get(session, {})
-        model = models.pop(agent, None)
-        if model is not None:
-            self._lines[model].give_back(session, agent, used, now)
-        if not models:
-            self._models.pop(session, None)
+        places = self._places.get(session, {})
+        place = places.pop(agent, None)
+        if place is not None:
+            self._lines[place.model, place.line].give_back(session, agent, used, now, place.tag)
+        if not places:
+            self._places.pop(session, None)
 
     def leave(self, session: str, now: int) -> None:
         """End all requests and places of a session. The usage of its calls is not known."""
-        for agent in list(self._models.get(session, ())):
+        for agent in list(self._places.get(session, ())):
             self.give_back(session, agent, None, now)
 
-    def lease(self, model: str, calls: int, tokens: int) -> None:
-        """Set the places of a limited model's line to those that a worker was given, and add tokens."""
-        self._lines[model].lease(calls, tokens)
+    def lease(self, model: str, calls: int, tokens: int, tag: str = "") -> None:
+        """Set the places of a limited model's line to those that a worker was given, and add tokens.
 
-    def demand(self, model: str) -> Demand:
-        """Return what the line of a limited model needs."""
-        return self._lines[model].demand()
+        tag: of the line, which a worker has for each tag.
+        """
+        self._leased.add(model)
+        if line := self._lines.get((model, tag)):
+            line.lease(calls, tokens)
+
+    def forget(self, model: str, tag: str) -> None:
+        """Forget the line of a tag in which nothing waits and no place is held."""
+        line = self._lines.get((model, tag))
+        if tag and line is not None and line.is_empty:
+            del self._lines[model, tag]
+
+    def demands(self, model: str) -> dict[str, Demand]:
+        """Return what the lines of a limited model need, by tag."""
+        return {tag: line.demand() for (name, tag), line in self._lines.items() if name == model}
 
     def wait_ms(self, now: int) -> int | None:
         """Return the time until a bucket has the tokens for the head of its line; None if none waits."""
@@ -253,11 +345,11 @@ class CapacityPolicy:
 
     def states(self, now: int) -> tuple[LineState, ...]:
         """Return all lines as they are now."""
-        return tuple(line.state(model, now) for model, line in self._lines.items())
+        return tuple(line.state(model, now, tag) for (model, tag), line in self._lines.items())
 
     def waiting(self, now: int) -> tuple[Waiting, ...]:
         """Return all requests that wait, each line in the order in which it gives places."""
-        return tuple(one for model, line in self._lines.items() for one in line.waiting(model, now))
+        return tuple(one for (model, _), line in self._lines.items() for one in line.waiting(model, now))
 
 
 def limited_among(limits: Mapping[str, Capacity], models: Iterable[str]) -> tuple[str, ...]:

@@ -58,9 +58,16 @@ def parse_budgets(pairs: Sequence[str]) -> dict[str, Budget] | None:
         raise misused(f"--budget: {error}") from None
 
 
-def parse_capacity(pairs: Sequence[str]) -> dict[str, Capacity]:
-    """Parse `model=calls` pairs, perhaps with tokens a minute: `claude=8`, `claude=8,400k`."""
+def parse_capacity(pairs: Sequence[str], fair_by: str = "") -> dict[str, Capacity]:
+    """Parse `model=calls` pairs, perhaps with tokens a minute: `claude=8`, `claude=8,400k`.
+
+    fair_by: the pattern of the tags that have equal parts; empty for none.
+    """
     stated: dict[str, Capacity] = {}
+    try:
+        pattern = Capacity(fair_by=fair_by or None).fair_by
+    except MisuseError as error:
+        raise misused(f"--fair-by {fair_by!r:.80}: {str(error).partition('; ')[2]}") from None
     for pair in pairs:
         model, _, text = pair.rpartition("=")
         place = f"--capacity {pair!r}"
@@ -68,9 +75,9 @@ def parse_capacity(pairs: Sequence[str]) -> dict[str, Capacity]:
         is_unclear = not model or len(parts) > 2 or not any(parts)
         refuse_if(is_unclear, f"{place}: write MODEL=CALLS or MODEL=CALLS,TOKENS_PER_MINUTE")
         refuse_if(model in stated, f"{place}: {model!r} has a capacity already")
-        limits = [int(_number(place, one, is_whole=True)) if one else None for one in parts]
+        calls, tokens = [int(_number(place, one, is_whole=True)) if one else None for one in (*parts, "")[:2]]
         try:
-            stated[model] = Capacity(*limits)
+            stated[model] = Capacity(calls, tokens, pattern)
         except MisuseError as error:
             raise misused(f"{place}: {error}") from None
     return stated

@@ -1,16 +1,19 @@
 """`callboard worker` and `submit`: processes that share the sessions of a log on a server."""
 
 import asyncio
+import gc
 import signal
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from typing import Final
 
 import click
 from rich.text import Text
 
 from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
+from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.amounts import parse_capacity, parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
@@ -28,6 +31,10 @@ from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import WorkerRow
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.labels import checked_tags
+
+COLLECTIONS: Final = (20_000, 20, 20)  # new objects before one of the youngest, and of these before an older
 
 
 def leases_of(log: str) -> Leases:
@@ -63,6 +70,13 @@ def leases_of(log: str) -> Leases:
     "claude=8,400k. Give it to each worker. May be repeated.",
 )
 @click.option(
+    "--fair-by",
+    metavar="PATTERN",
+    default="",
+    help="Give each tag that the pattern names (tenant:*) an equal part of the slots and of the capacity, "
+    "however many sessions of it wait. Give it to each worker.",
+)
+@click.option(
     "--max-losses",
     "losses_max",
     type=click.IntRange(0, 1_000),
@@ -83,6 +97,7 @@ def worker(
     slots: int,
     lease_s: float,
     capacity: tuple[str, ...],
+    fair_by: str,
     losses_max: int,
     metrics: str,
     model: str,
@@ -99,9 +114,9 @@ def worker(
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
       callboard worker survey:host survey:critic --slots 500 --metrics 9464
-      callboard worker survey:host --capacity claude-sonnet-4-5=40
+      callboard worker survey:host --capacity claude-sonnet-4-5=40 --fair-by 'tenant:*'
     """
-    limits, above = parse_limits(setting.limits), parse_capacity(capacity)
+    limits, above = parse_limits(setting.limits), parse_capacity(capacity, fair_by)
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     page = address_of(metrics) if metrics else None
     for spec in agents:
@@ -116,9 +131,29 @@ def worker(
         lease_ms=round(lease_s * 1_000),
         limits=limits,
         losses_max=losses_max,
+        fair_by=fair_by or None,
     )
-    event_loop.run(_work(leases, partial(setting.runtime, own, capacity=above), make, page))
+    with rare_collections():
+        event_loop.run(_work(leases, partial(setting.runtime, own, capacity=above), make, page))
     return 0
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage less often, for a process that makes many objects which live long.
+
+    A session that is taken over is some thousand objects, which each collection looks at again: they took a
+    quarter of the processor time in which a worker takes sessions over.
+    """
+    former = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # the modules
+    gc.set_threshold(*COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*former)
+        gc.unfreeze()
 
 
 async def _work(
@@ -146,8 +181,15 @@ async def _work(
 @click.option(
     "--session", "name", metavar="ID", default="", help="The id of the session; a new one if omitted."
 )
+@click.option(
+    "--tag",
+    "tags",
+    metavar="TAG",
+    multiple=True,
+    help="A tag of a new session, such as tenant:acme. May be repeated.",
+)
 @log_option
-def submit(host: str, prompt: str, name: str, log: str) -> None:
+def submit(host: str, prompt: str, name: str, tags: tuple[str, ...], log: str) -> None:
     """Submit a prompt to the agent HOST of any worker, and print the id of its session.
 
     The same --session again submits nothing new, so a client that got no answer may repeat it. A session that
@@ -157,13 +199,17 @@ def submit(host: str, prompt: str, name: str, log: str) -> None:
     \b
     Examples:
       callboard submit host "What is here?" --log postgresql://app@db/agents
-      callboard submit host "Which files are here?" --session survey-17
+      callboard submit host "Which files are here?" --session survey-17 --tag tenant:acme
     """
     session = name or new_session_id()
+    try:
+        known = checked_tags(tags, Secrets())
+    except MisuseError as error:
+        raise misused(f"--tag: {error}") from None
 
     async def work() -> list[WorkerRow]:
         async with leases_of(log) as leases:
-            await leases.change(lambda one: one.submit(session, host, new_request_id(), prompt))
+            await leases.change(lambda one: one.submit(session, host, new_request_id(), prompt, known))
             return await leases.change(lambda one: one.workers())
 
     live = [one.state for one in event_loop.run(work()) if one.left_ms > 0]

@@ -36,8 +36,9 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sanitize import to_json
+from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
-from callboard.runtime.sessions.labels import checked_tag
+from callboard.runtime.sessions.labels import checked_tag, checked_tags
 from callboard.runtime.sessions.live_sessions import live_sessions_of
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.past_outcomes import past_outcome
@@ -111,6 +112,7 @@ class Client:
         prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
         *,
         host: str = "",
+        tags: Sequence[str] = (),
         output_schema: Mapping[str, object] | None = None,
         limits: Limits | None = None,
         request_id: str | None = None,
@@ -118,8 +120,8 @@ class Client:
     ) -> str:
         """Begin an ask, and return its request id once the command is stored. Its outcome: `outcome`.
 
-        host: the name of the agent that opens a new session of this id. A session stays open
-        for further asks. The other parameters are those of `Session.ask`, without Python types.
+        host: the name of the agent that opens a new session of this id, and tags: its tags. A session stays
+        open for further asks. The other parameters are those of `Session.ask`, without Python types.
 
         Raises SessionNotFound without a host for a new session, SessionEnded for a closed one, MisuseError
         for a request id of another command, InvalidPrompt.
@@ -134,7 +136,8 @@ class Client:
             "labels": labels_of(labels),
             "host": host,
         }
-        await self._send(session_id, name, _command(AskSession, given), host)
+        found = checked_tags(tags, Secrets())
+        await self._send(session_id, name, _command(AskSession, given), host, found)
         return name
 
     async def ask(
@@ -143,6 +146,7 @@ class Client:
         prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
         *,
         host: str = "",
+        tags: Sequence[str] = (),
         output_schema: Mapping[str, object] | None = None,
         limits: Limits | None = None,
         request_id: str | None = None,
@@ -156,6 +160,7 @@ class Client:
             session_id,
             prompt,
             host=host,
+            tags=tags,
             output_schema=output_schema,
             limits=limits,
             request_id=request_id,
@@ -362,9 +367,11 @@ class Client:
             case SetTools():
                 return None
 
-    async def _send(self, session_id: str, name: str, command: Command, host: str = "") -> CommandRow:
+    async def _send(
+        self, session_id: str, name: str, command: Command, host: str = "", tags: Sequence[str] = ()
+    ) -> CommandRow:
         body = msgspec.json.encode(command).decode()
-        return await self._leases.change(lambda one: one.commands.add(session_id, name, body, host))
+        return await self._leases.change(lambda one: one.commands.add(session_id, name, body, host, tags))
 
     async def _settled(self, session_id: str, name: str) -> CommandRow:
         """Wait until a command is carried out or answered. Raises the error with which it was refused."""

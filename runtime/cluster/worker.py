@@ -35,6 +35,7 @@ from callboard.actors.protocol.errors import (
     StoreLocked,
 )
 from callboard.actors.protocol.limits import Limits, fill, millis
+from callboard.actors.session.capacity import check_fair_by
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.cluster.announcing import Announcer
@@ -64,9 +65,10 @@ class ClusterWorker:
 
     hosts: the agents whose sessions it claims, by their names. slots: the sessions that it runs at a time.
     limits: of the sessions that it opens. losses_max: the workers in a row that may end while they run a
-    session, before it is left alone; 0 for no limit.
-    Raises MisuseError for hosts of the same name, none at all, or no slot, and what `check_models` raises for
-    a host that could run no session.
+    session, before it is left alone; 0 for no limit. fair_by: a pattern of tags, as in `Capacity`, which have
+    an equal part of the slots; None for the oldest sessions.
+    Raises MisuseError for hosts of the same name, none at all, or no slot, and for another pattern; and what
+    `check_models` raises for a host that could run no session.
     """
 
     def __init__(
@@ -79,8 +81,11 @@ class ClusterWorker:
         lease_ms: int = LEASE_MS,
         limits: Limits | None = None,
         losses_max: int = LOSSES_MAX,
+        fair_by: str | None = None,
         name: str = "",
     ) -> None:
+        if fair_by is not None:
+            check_fair_by("ClusterWorker", fair_by)
         self.hosts = {host.name: host for host in hosts}
         if not hosts or len(self.hosts) < len(hosts) or slots < 1:
             raise MisuseError("a worker needs agents of different names, and at least one slot")
@@ -89,7 +94,7 @@ class ClusterWorker:
         self.name = name or f"{platform.node()}:{os.getpid()}"
         self.number = 0
         self._runtime, self._leases, self.slots = runtime, leases, slots
-        self._limits, self._losses_max = limits, losses_max
+        self._limits, self._losses_max, self._fair_by = limits, losses_max, fair_by or ""
         self._lease = Lease(monotonic_ms(), lease_ms)
         self._has_lapsed = True  # until it is registered
         self._lost_leases = 0
@@ -192,7 +197,7 @@ class ClusterWorker:
                 if not tables.renew(number, len(running), is_draining=False):
                     return None
                 tables.keep_only(number, running)
-            return tables.claim(number, room, self._losses_max) if room > 0 else []
+            return tables.claim(number, room, self._losses_max, self._fair_by) if room > 0 else []
 
         if renews or room > 0:
             claimed = await self._change(work)
@@ -271,7 +276,9 @@ class ClusterWorker:
         is_finished = False
         while not is_finished:
             try:
-                session = await self._runtime.open(host, session_id=name, limits=limits, resume=True)
+                session = await self._runtime.open(
+                    host, session_id=name, limits=limits, resume=True, tags=claim.tags
+                )
                 self._note_opened(name)
                 if claim.request_id:
                     own = limits_of_ask(limits)

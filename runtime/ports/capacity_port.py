@@ -18,7 +18,7 @@ Rules
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -42,11 +42,12 @@ from callboard.runtime.sessions.port_protocol import Port
 
 
 class CapacityPort:
-    """The places of one session."""
+    """The places of one session. tags: those of the session."""
 
-    def __init__(self, board: Board, shared: SharedCapacity) -> None:
+    def __init__(self, board: Board, shared: SharedCapacity, tags: Collection[str] = ()) -> None:
         self._board = board
         self._shared = shared
+        self._tags = tags
         board.on_place_free = self._give_back
         self._tell_failure, board.on_failure = board.on_failure, self._fail
 
@@ -58,7 +59,7 @@ class CapacityPort:
 
     def take(self, agent: str, model: str, tokens: int, then: "partial[None]") -> None:
         """Take a place for an agent's call, and continue with it."""
-        self._shared.request(self._board.session_id, agent, model, tokens, then)
+        self._shared.request(self._board.session_id, agent, model, tokens, then, self._tags)
 
     def is_limited(self, model: str) -> bool:
         """Return True if the runtime limits the calls of this model."""

@@ -118,8 +118,8 @@ class Given(NamedTuple):
 class SessionDeps:
     """The objects of one session. current: of the latest ask; None for none. own: of asks that bring none.
 
-    files, memory: that its tools may reach, None for none. http: the settings of its network. left_out: the
-    paths that the copy of a fork does not have.
+    files, memory: that its tools may reach, None for none. http: the settings of its network. tags: of the
+    session. left_out: the paths that the copy of a fork does not have.
     """
 
     def __init__(
@@ -128,8 +128,10 @@ class SessionDeps:
         files: Files | None = None,
         http: Http = DEFAULT_HTTP,
         memory: Memory | None = None,
+        tags: Sequence[str] = (),
     ) -> None:
         self.current = self._own = own
+        self.tags = tags
         self.files, self.http, self.memory = files, http, memory
         self.left_out: tuple[str, ...] = ()
 

@@ -318,7 +318,7 @@ class SessionStarter(ForkStarter):
         own = given.deps if given.deps is not None else deps_of(whole.deps, session_id, *labels)
         files = files_of(whole.files if given.files is None else given.files, session_id, *labels)
         memory = memory_of(whole.memory if given.memory is None else given.memory, session_id, *labels)
-        return SessionDeps(own, files, whole.http, memory)
+        return SessionDeps(own, files, whole.http, memory, tags=labels[0])
 
     async def _agents_of(
         self, host: Agent, limits: Limits | None, probed: Probed, permissions: Bundle | None = None
@@ -369,7 +369,7 @@ class SessionStarter(ForkStarter):
         session._on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)
-        places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
+        places = board.ports[CAPACITY] = CapacityPort(board, self.capacity, deps.tags)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         self.budgets.connect(board, session._bound)
         board.ports[TOOLS] = tools = ToolPort(board, session.tools, self.tools, hub.on_progress)

@@ -1,5 +1,6 @@
 """`callboard worker` and `submit` on the command line."""
 
+import gc
 import json
 import subprocess
 import time
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
+from callboard.cli.worker_command import COLLECTIONS, rare_collections
 from tests.cli.agents import command, environment, piped
 from tests.runtime.log.postgres.places import on_server
 
@@ -71,3 +73,13 @@ def said(*words: str) -> str:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def test_garbage_is_collected_less_often_while_a_worker_runs() -> None:
+    former = gc.get_threshold()
+    with pytest.raises(RuntimeError), rare_collections():
+        assert gc.get_threshold() == COLLECTIONS
+        assert gc.get_freeze_count() > 0
+        raise RuntimeError
+    assert gc.get_threshold() == former
+    assert gc.get_freeze_count() == 0

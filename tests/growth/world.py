@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from callboard.actors.cluster.claims import LOOKED_AT, WaitingSession, WorkerState, claims
 from callboard.actors.cluster.leases import LEASE_MS, Lease, may_take_over
 from callboard.actors.cluster.model_home import ModelHome, Part
+from callboard.actors.cluster.shares import Sharer
 from callboard.actors.session.capacity import Capacity, Demand
 from callboard.runtime.cluster.worker import OPENING_MAX, POLL_MS
 from tests.growth.costs import Costs
@@ -291,9 +292,9 @@ class World:
             self.ends[node.number] = self.server_ms + LEASE_MS
             if not node.is_dead:
                 node.lease = node.lease.renewed(sent)
-            if (held := self.home.shares.holdings.get(node.number)) is not None:
+            if (held := self.home.shares.holdings.get(Sharer(node.number))) is not None:
                 last = replace(held.last, ends_ms=self.ends[node.number])
-                self.home.shares.holdings[node.number] = replace(held, last=last)
+                self.home.shares.holdings[Sharer(node.number)] = replace(held, last=last)
         return self.costs.renewal_us
 
     def _claim(self, node: Node) -> float:
@@ -352,7 +353,7 @@ class World:
         ages = [
             self.server_ms - self.home.shares.holdings[name].at_ms
             for name, one in live.items()
-            if one.wants and self._is_awake(self.named[name])
+            if one.wants and self._is_awake(self.named[name.worker])
         ]
         log_bytes = count["events"] * self.costs.event_bytes + count["commits"] * self.costs.commit_bytes
         self.seconds.append(

@@ -122,6 +122,24 @@ def turns() -> SharedScenario:
     )
 
 
+def tagged() -> SharedScenario:
+    """Build a crowd of one tag beside sessions of another one and of none, some of which may go."""
+    many = script(host=[calls(*[task("kid")] * 3), DONE])
+    chosen = faults("cancel", "detach", most=1, fault_mixes=3, seed=13)
+    return SharedScenario(
+        {
+            "a": family(policy=many),
+            "b": family(),
+            "c": family(chosen),
+            "d": family(policy=many),
+            "e": alone(chosen),
+        },
+        {"scripted": Capacity(calls=1, fair_by="of:*")},
+        leaves=("b",),
+        tags={"a": ("of:x", "x"), "b": ("of:x",), "c": ("of:y", "of:x"), "d": ("of:y",), "e": ("of",)},
+    )
+
+
 def stops() -> SharedScenario:
     """Build races whose losers wait for a place, hold one, or are called when they are stopped."""
     racing = script(
@@ -216,6 +234,7 @@ SHARED: Final[Mapping[str, SharedScenario]] = {
         *SMALL,
         crash_of_one,
         turns,
+        tagged,
         stops,
         retries,
         crashes,

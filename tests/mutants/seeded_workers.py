@@ -79,6 +79,13 @@ CLAIMS: Final = (
         "0 if self.is_draining else ",
         "",
     ),
+    Mutant(
+        "slots-to-the-crowd",
+        "A tag gets slots by its waiting sessions, however many of it run.",
+        "cluster.claims",
+        "Counter(running)",
+        "Counter[str]()",
+    ),
 )
 
 SHARES: Final = (
@@ -114,15 +121,36 @@ SHARES: Final = (
         "share-beyond-the-free",
         "A share grows out of places that others hold.",
         "cluster.shares",
-        "min(self._fair(renewal.worker, now), max(held, held + self.limit - self.held))",
-        "self._fair(renewal.worker, now)",
+        "min(fair.get(name, 0), max(held, held + self.limit - self.held))",
+        "fair.get(name, 0)",
     ),
     Mutant(
         "place-stays-with-the-first",
         "Where there are fewer places than workers, they do not go around.",
         "cluster.shares",
-        "{name: self.holdings[name].used for name in live},",
-        "{},",
+        "used = {name: self.holdings[name].used for name in own}",
+        "used = dict.fromkeys(own, 0)",
+    ),
+    Mutant(
+        "places-by-session-alone",
+        "Places are divided among all sessions, whatever their tags.",
+        "cluster.shares",
+        "tags.setdefault(name.tag, {})",
+        'tags.setdefault("", {})',
+    ),
+    Mutant(
+        "place-stays-with-the-first-tag",
+        "Where there are fewer places than tags, they do not go around.",
+        "cluster.shares",
+        "order = {tag: self._had_by(tag) for tag in tags}",
+        "order = dict.fromkeys(tags, 0)",
+    ),
+    Mutant(
+        "tag-counts-each-worker",
+        "What a tag has had is what one of its workers has had.",
+        "cluster.shares",
+        "had = self._had_by(renewal.tag)",
+        "had = former.tag_used if former is not None else 0",
     ),
 )
 

@@ -38,10 +38,9 @@ LEFT = "At rest no call waits for a budget."
 
 @dataclass(frozen=True)
 class BudgetScenario(SharedScenario):
-    """Sessions by name under shared budgets. tags: of each session; none by default."""
+    """Sessions by name under shared budgets."""
 
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def limited(self) -> Mapping[str, Scenario]:

@@ -6,7 +6,7 @@ and plain sums, and read nothing of the policy.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,8 +21,13 @@ from callboard.replay.testing.world import Violation
 CALLS: Final = "No more calls of a model are in flight over all sessions than its capacity says."
 PLACED: Final = "Each call of a limited model in flight has a place of its own."
 BUCKET: Final = "No call takes tokens that its model's bucket lacks, unless the bucket is full."
-ORDER: Final = "Sessions take turns, each with its requests in order; no request passes the head of the line."
-FAIR: Final = "While a session waits, others are given at most two places for each session that waits."
+ORDER: Final = (
+    "Tags take turns, and the sessions of each do, with their requests in order; none passes the head."
+)
+FAIR: Final = (
+    "While a session waits, others of its tag are given at most two places for each of them that waits; "
+    "the same holds for tags."
+)
 IDLE: Final = "The head of the line is given its place as soon as it fits."
 ONCE: Final = "A place is given back once: with the answer of its call, or with the Stop of its agent."
 USAGE: Final = "A place that is given back states the tokens that its call used."
@@ -71,18 +76,19 @@ class EachSession:
 
 
 class _Wish(msgspec.Struct):
-    """A request that waits. number: its place in the order of all requests."""
+    """A request that waits. number: its place in the order of all requests. tag: of its session."""
 
     session: str
     agent: str
     tokens: int
     number: int
+    tag: str = ""
 
 
 class _Line(msgspec.Struct):
     """The books of one model. since: the number with which each waiting session joined the back of the line.
 
-    level: of the bucket, in tokens by milliseconds.
+    tags: the same of each tag. level: of the bucket, in tokens by milliseconds.
     """
 
     limits: Capacity
@@ -91,6 +97,7 @@ class _Line(msgspec.Struct):
     waiting: list[_Wish] = []
     held: dict[tuple[str, str], int] = {}
     since: dict[str, int] = {}
+    tags: dict[str, int] = {}
 
     @property
     def rate(self) -> int:
@@ -105,11 +112,13 @@ class _Line(msgspec.Struct):
         self.at = now
 
     def head(self) -> _Wish | None:
-        """Return the oldest request of the session that is longest in line."""
+        """Return the oldest request of the session that is longest in line for the tag that is."""
         if not self.waiting:
             return None
-        first = min({wish.session for wish in self.waiting}, key=lambda session: self.since[session])
-        return min((wish for wish in self.waiting if wish.session == first), key=lambda wish: wish.number)
+        tag = min({wish.tag for wish in self.waiting}, key=lambda tag: self.tags[tag])
+        own = [wish for wish in self.waiting if wish.tag == tag]
+        first = min({wish.session for wish in own}, key=lambda session: self.since[session])
+        return min((wish for wish in own if wish.session == first), key=lambda wish: wish.number)
 
     def has_call(self) -> bool:
         return self.limits.calls is None or len(self.held) < self.limits.calls
@@ -167,7 +176,7 @@ class CapacityBooks:
         """Book one entry. Return the rule that it breaks, or ''."""
         match entry.what:
             case "request":
-                return self._request(self._line(world, entry.model, entry.at), entry)
+                return self._request(world, self._line(world, entry.model, entry.at), entry)
             case "give":
                 return self._give(world, entry)
             case "give back":
@@ -178,11 +187,14 @@ class CapacityBooks:
                 self._lines.clear()
         return ""
 
-    def _request(self, line: _Line, entry: Entry) -> str:
+    def _request(self, world: CapacityWorld, line: _Line, entry: Entry) -> str:
         self._number += 1
+        tag = _tag_of(world, entry)
+        if tag not in {wish.tag for wish in line.waiting}:
+            line.tags[tag] = self._number
         if entry.session not in {wish.session for wish in line.waiting}:
             line.since[entry.session] = self._number
-        line.waiting.append(_Wish(entry.session, entry.agent, entry.tokens or 0, self._number))
+        line.waiting.append(_Wish(entry.session, entry.agent, entry.tokens or 0, self._number, tag))
         return ONCE if (entry.session, entry.agent) in line.held else ""
 
     def _give(self, world: CapacityWorld, entry: Entry) -> str:
@@ -196,7 +208,7 @@ class CapacityBooks:
         line.held[head.session, head.agent] = head.tokens
         line.level -= head.tokens * MINUTE_MS
         self._number += 1
-        line.since[head.session] = self._number  # at the back, should it wait on
+        line.since[head.session] = line.tags[head.tag] = self._number  # at the back, should it wait on
         return ""
 
     def _give_back(self, world: CapacityWorld, entry: Entry) -> str:
@@ -263,8 +275,18 @@ class CapacityBooks:
         return "" if known == held_by else SUM
 
 
+class _Member(NamedTuple):
+    """A session among those of its model and tag, or a tag among those of its model."""
+
+    line: tuple[str, ...]
+    name: str
+
+
 class CapacityTurns:
-    """The rule of fairness: it counts places, and knows nothing of the line."""
+    """The rule of fairness: it counts places, and knows nothing of the line.
+
+    A member of a line is a session among those of its tag, or a tag among those of its model.
+    """
 
     def __init__(self) -> None:
         self.begin(0)
@@ -272,16 +294,16 @@ class CapacityTurns:
     def begin(self, steps: int) -> None:
         """Begin a run in which no session waits."""
         self._read = 0
-        self._models: dict[tuple[str, str], str] = {}  # of each request that waits
-        self._passed: Counter[tuple[str, str]] = Counter()  # by model and session that waits
-        self._rivals: dict[tuple[str, str], set[str]] = {}  # the sessions that have waited meanwhile
+        self._members: dict[tuple[str, str], tuple[_Member, ...]] = {}  # of each request that waits
+        self._passed: Counter[_Member] = Counter()
+        self._rivals: dict[_Member, set[str]] = {}  # those that have waited meanwhile
 
     def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
         """Count the places of the last step."""
         while self._read < len(world.history):
             entry = world.history[self._read]
             self._read += 1
-            if not self._is_fair(entry):
+            if not self._is_fair(world, entry):
                 return Violation(FAIR, at)
         return None
 
@@ -289,51 +311,62 @@ class CapacityTurns:
         """Ignore the end."""
         return None
 
-    def _is_fair(self, entry: Entry) -> bool:
+    def _is_fair(self, world: CapacityWorld, entry: Entry) -> bool:
         who = (entry.session, entry.agent)
         match entry.what:
             case "request":
-                self._models[who] = entry.model
-                self._waits(entry.model, entry.session)
+                tag = _tag_of(world, entry)
+                own = (_Member((entry.model, tag), entry.session), _Member((entry.model,), tag))
+                self._members[who] = own
+                for one in own:
+                    self._waits(one)
             case "give":
-                model = self._models.pop(who, "")
-                self._stops(model, entry.session)
-                self._waits(model, entry.session)  # from now on, if it has another request
-                return self._count(model, entry.session)
-            case "give back" if who in self._models:
-                self._stops(self._models.pop(who), entry.session)
+                members = self._members.pop(who, ())
+                for one in members:
+                    self._rivals.pop(one, None)
+                    self._waits(one)  # from now on, if it has another request
+                return not [one for one in members if not self._count(one)]
+            case "give back" if who in self._members:
+                for one in self._members.pop(who):
+                    self._rivals.pop(one, None)
             case "leave" | "restart":
-                self._models = {
-                    one: model
-                    for one, model in self._models.items()
+                self._members = {
+                    one: members
+                    for one, members in self._members.items()
                     if entry.what == "leave" and one[0] != entry.session
                 }
             case _:
                 pass
         return True
 
-    def _sessions(self, model: str) -> set[str]:
-        return {session for (session, _), own in self._models.items() if own == model}
+    def _waiting(self, line: tuple[str, ...]) -> set[str]:
+        return {one.name for members in self._members.values() for one in members if one.line == line}
 
-    def _waits(self, model: str, session: str) -> None:
-        """Begin to count for a session, unless it waits already. It is a rival of all others."""
-        waiting = self._sessions(model)
-        if session in waiting and (model, session) not in self._rivals:
-            self._passed[model, session] = 0
-            self._rivals[model, session] = set(waiting)
+    def _waits(self, member: _Member) -> None:
+        """Begin to count for a member, unless it waits already. It is a rival of all others."""
+        waiting = self._waiting(member.line)
+        if member.name in waiting and member not in self._rivals:
+            self._passed[member] = 0
+            self._rivals[member] = set(waiting)
         for one in waiting:
-            self._rivals.get((model, one), set()).add(session)
+            self._rivals.get(_Member(member.line, one), set()).add(member.name)
 
-    def _stops(self, model: str, session: str) -> None:
-        self._rivals.pop((model, session), None)
-
-    def _count(self, model: str, given: str) -> bool:
-        """Count a place for the sessions that still wait. Return False if it is one too many for one."""
-        for session in self._sessions(model) - {given}:
-            self._passed[model, session] += 1
-            if self._passed[model, session] > 2 * len(self._rivals[model, session]):
+    def _count(self, given: _Member) -> bool:
+        """Count a place for the members that still wait. Return False if it is one too many for one."""
+        for name in self._waiting(given.line) - {given.name}:
+            one = _Member(given.line, name)
+            self._passed[one] += 1
+            if self._passed[one] > 2 * len(self._rivals[one]):
                 return False
         return True
+
+
+def _tag_of(world: CapacityWorld, entry: Entry) -> str:
+    pattern = world.scenario.capacity.get(entry.model, Capacity()).fair_by or ""
+    found = [
+        tag for tag in world.scenario.tags.get(entry.session, ()) if pattern and tag.startswith(pattern[:-1])
+    ]
+    return sorted(found)[0] if found else ""
 
 
 def _used(world: CapacityWorld, entry: Entry) -> tuple[int | None, bool]:

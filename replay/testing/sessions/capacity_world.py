@@ -12,7 +12,7 @@ The policy gives a place as soon as one is free, as live. The schedule chooses w
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, Self
@@ -55,12 +55,14 @@ class SharedScenario:
     """Sessions by name that share the capacity of a runtime.
 
     crashes: how often the process may end. leaves: the sessions that may leave once and come back.
+    tags: of the sessions that have any.
     """
 
     sessions: Mapping[str, Scenario]
     capacity: Mapping[str, Capacity]
     crashes: int = 0
     leaves: tuple[str, ...] = ()
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def limited(self) -> Mapping[str, Scenario]:
@@ -266,7 +268,7 @@ class CapacityWorld:
     def request(self, session: str, agent: str, model: str, tokens: int) -> None:
         """Take a request into the line of its model."""
         self.history.append(Entry("request", self.now, session, agent, model, tokens))
-        self.policy.request(session, agent, model, tokens, self.now)
+        self.policy.request(session, agent, model, tokens, self.now, self.scenario.tags.get(session, ()))
 
     def give_back(self, session: str, agent: str, used: int | None) -> None:
         """End an agent's request or place. used: the tokens of its call; None if not known."""

@@ -29,7 +29,7 @@ class Leases:
         self._link = Link(self.address)
         self._thread = Worker("callboard leases")
         self._tables: LeaseTables | None = None
-        self._places = PlaceTables(Tables(self._link))
+        self._places: PlaceTables | None = None
         self.cipher: Cipher | None = None
         """Of an encrypted log, once it is open."""
 
@@ -48,8 +48,9 @@ class Leases:
         return self
 
     def _prepared(self) -> LeaseTables:
-        self.cipher = prepare(self._link, *self._keys)
-        return LeaseTables(Tables(self._link, self.cipher), self.cipher)
+        self.cipher = cipher = prepare(self._link, *self._keys)
+        self._places = PlaceTables(Tables(self._link, cipher))
+        return LeaseTables(Tables(self._link, cipher), cipher)
 
     async def __aexit__(self, *_: object) -> None:
         self._tables = None
@@ -64,6 +65,6 @@ class Leases:
 
     async def share(self, work: Callable[[PlaceTables], T]) -> T:
         """Run a function on the capacity of models, each statement for itself. Raises StoreError."""
-        if self._tables is None:
+        if self._tables is None or self._places is None:
             raise StoreFailed(f"the leases of {self.address} are not open; use `async with`")
         return await self._thread.run(partial(work, self._places))

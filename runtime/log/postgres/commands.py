@@ -10,8 +10,11 @@ result of a command with an event is read from the log, so no crash of the owner
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from callboard.actors.protocol.errors import MisuseError, SessionEnded
 from callboard.runtime.log.cipher import Cipher
+from callboard.runtime.log.postgres.arrays import Texts, texts
 from callboard.runtime.log.postgres.tables import Tables, is_text
 from callboard.runtime.log.protocol import no_session
 from callboard.runtime.log.session_rows import HIDDEN
@@ -28,8 +31,8 @@ _ADD: Final = (
 )
 # The update locks the row, so that its worker does not end the lease without having seen the command.
 _SHARE: Final = (
-    "INSERT INTO {s}.leases AS had(session, host, request_id, prompt, since_ms) "
-    f"VALUES (%s, %s, '', '', {_NOW}) ON CONFLICT (session) DO UPDATE SET since_ms = had.since_ms"
+    "INSERT INTO {s}.leases AS had(session, host, request_id, prompt, tags, scopes, since_ms) "
+    f"VALUES (%s, %s, '', '', %s, %s, {_NOW}) ON CONFLICT (session) DO UPDATE SET since_ms = had.since_ms"
 )
 _OF_WORKER: Final = (
     f"SELECT {_FIELDS} FROM {{s}}.commands AS c JOIN {{s}}.leases AS l ON l.session = c.session "
@@ -65,16 +68,18 @@ class CommandTables:
         self._tables = tables
         self._cipher = cipher
 
-    def add(self, session: str, request_id: str, body: str, host: str = "") -> CommandRow:
+    def add(
+        self, session: str, request_id: str, body: str, host: str = "", tags: Sequence[str] = ()
+    ) -> CommandRow:
         """Add a command, unless it is there. Return its row.
 
-        host: the agent that opens a new session; empty for a session that exists.
+        host: the agent that opens a new session; empty for a session that exists. tags: of a new session.
 
         Raises MisuseError if the id is that of another command, SessionNotFound, SessionEnded.
         """
         found = self.find(session, request_id)
         if found is None:
-            self._share(session, host)
+            self._share(session, host, tags)
             self._run(_ADD, (session, request_id, self._kept(session, body)))
             found = self.find(session, request_id)
             assert found is not None
@@ -85,7 +90,7 @@ class CommandTables:
             )
         return found
 
-    def _share(self, session: str, host: str) -> None:
+    def _share(self, session: str, host: str, tags: Sequence[str]) -> None:
         """Put a session among those that workers share, if it is not there."""
         if not is_text(session):
             raise no_session(session)
@@ -101,7 +106,19 @@ class CommandTables:
         name = rows[0][0] if rows and rows[0][0] else shared[0][0] if shared else host
         if not name:
             raise no_session(session)
-        self._run(_SHARE, (session, name))
+        self._run(_SHARE, (session, name, *self.stored_tags(session, tags)))
+
+    def stored_tags(self, session: str, tags: Sequence[str]) -> tuple[str, Texts]:
+        """Return tags as JSON, and as scopes, in the form in which the log has them."""
+        stored = self._tables.stored_tag
+        scopes = [
+            f"{stored(tag[: at + 1] + '*')}={stored(tag)}"
+            for tag in tags
+            for at, character in enumerate(tag)
+            if character == ":"
+        ]
+        kept = msgspec.json.encode(tags).decode() if tags else ""
+        return self._kept(session, kept), texts(scopes)
 
     def find(self, session: str, request_id: str) -> CommandRow | None:
         """Return a command, or None for an unknown id."""
@@ -131,13 +148,14 @@ class CommandTables:
     def _row(self, row: Sequence[Any]) -> CommandRow:
         number, session, request_id, body, seq, answer = row
         return CommandRow(
-            number, session, request_id, self._shown(session, body), seq, self._shown(session, answer)
+            number, session, request_id, self.shown(session, body), seq, self.shown(session, answer)
         )
 
     def _kept(self, session: str, text: str) -> str:
         return self._tables.stored_text("details", session, text)
 
-    def _shown(self, session: str, kept: str) -> str:
+    def shown(self, session: str, kept: str) -> str:
+        """Return a text as it was before the log took it."""
         if self._cipher is None or not kept:
             return kept
         return self._cipher.open(("details", session), bytes.fromhex(kept)).decode()

@@ -6,11 +6,16 @@
 All times are of the server's clock. A lease says who should run a session. Its epoch, head and digest, which
 each append compares, decide that no other process can append to it.
 
+`tags` are those with which a new session is opened, as JSON; `scopes` has each of them behind every pattern
+that names it (`tenant:*=tenant:acme`), by which workers that are fair by tag take them in turn.
+
 A runtime that opens sessions by itself holds them in the same way, as a worker without agents and slots.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+
+from msgspec import json
 
 from callboard.actors.cluster.claims import LOOKED_AT, LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
@@ -47,16 +52,32 @@ _LIVE: Final = f"SELECT id, hosts, slots, running, is_draining FROM {{s}}.worker
 _IS_FREE: Final = f"(l.worker IS NULL OR w.ends_ms <= {_NOW})"
 _FREE: Final = (
     "SELECT l.session, l.host, l.since_ms, l.refused_by, l.losses + (l.worker IS NOT NULL)::int, "
-    "coalesce(w.ends_ms, 0), l.request_id, l.prompt FROM {s}.leases AS l "
+    "coalesce(w.ends_ms, 0), l.request_id, l.prompt, l.tags, l.scopes FROM {s}.leases AS l "
     f"LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE} "
 )
-_CANDIDATES: Final = (
-    f"{_FREE} AND l.host = ANY(%s) AND NOT (%s = ANY(l.refused_by)) "
+_FITS: Final = (
+    " AND l.host = ANY(%s) AND NOT (%s = ANY(l.refused_by)) "
     "AND (%s = 0 OR l.losses + (l.worker IS NOT NULL)::int < %s) "
-    "ORDER BY l.since_ms, l.session LIMIT %s FOR UPDATE OF l SKIP LOCKED"
+)
+_LOCK: Final = "FOR UPDATE OF l SKIP LOCKED"
+_OLDEST: Final = f"{_FREE}{_FITS} ORDER BY l.since_ms, l.session LIMIT %s {_LOCK}"
+# The least of those that the pattern names, as in `tag_among`.
+_TAG: Final = "coalesce((SELECT min(x) FROM unnest(l.scopes) AS x WHERE starts_with(x, %s)), '')"
+# A session that another worker has claimed meanwhile is left out, because its row is checked again once it is
+# locked: that is why the conditions stand there twice.
+_IN_TURN: Final = (
+    f"{_FREE}{_FITS} AND l.session IN (SELECT f.session FROM (SELECT l.session, l.since_ms, "
+    f"row_number() OVER (PARTITION BY l.host, {_TAG} ORDER BY l.since_ms, l.session) AS turn "
+    f"FROM {{s}}.leases AS l LEFT JOIN {{s}}.workers AS w ON w.id = l.worker WHERE {_IS_FREE}{_FITS}) AS f "
+    f"ORDER BY f.turn, f.since_ms, f.session LIMIT %s) {_LOCK}"
+)
+_RUNNING: Final = (
+    f"SELECT {_TAG}, count(*) FROM {{s}}.leases AS l JOIN {{s}}.workers AS w ON w.id = l.worker "
+    f"WHERE w.ends_ms > {_NOW} GROUP BY 1"
 )
 _SUBMIT: Final = (
-    f"INSERT INTO {{s}}.leases(session, host, request_id, prompt, since_ms) VALUES (%s, %s, %s, %s, {_NOW}) "
+    "INSERT INTO {s}.leases(session, host, request_id, prompt, tags, scopes, since_ms) "
+    f"VALUES (%s, %s, %s, %s, %s, %s, {_NOW}) "
     "ON CONFLICT (session) DO UPDATE SET losses = 0 WHERE leases.losses > 0"
 )
 _HOLD: Final = (
@@ -95,6 +116,7 @@ class Claim(NamedTuple):
     host: str
     request_id: str
     prompt: str
+    tags: tuple[str, ...] = ()
 
 
 class WorkerRow(NamedTuple):
@@ -121,7 +143,6 @@ class LeaseTables:
 
     def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
         self._tables = tables
-        self._cipher = cipher
         self.commands = CommandTables(tables, cipher)
         self.followers = FollowerTables(tables.rows)
 
@@ -156,37 +177,46 @@ class LeaseTables:
 
     # --- sessions -----------------------------------------------------------------
 
-    def submit(self, session: str, host: str, request_id: str, prompt: str) -> None:
-        """Put a session among those that wait. One that was submitted before stays as it is."""
-        kept = self._tables.stored_text("details", session, prompt)
-        self._run(_SUBMIT, (session, host, request_id, kept))
+    def submit(self, session: str, host: str, request_id: str, prompt: str, tags: Sequence[str] = ()) -> None:
+        """Put a session among those that wait. One that was submitted before stays as it is.
 
-    def claim(self, worker: int, at_most: int, losses_max: int = LOSSES_MAX) -> list[Claim]:
-        """Claim waiting sessions for a worker, in a transaction. None for one whose lease has ended."""
+        tags: those with which it is opened.
+        """
+        kept = self._tables.stored_text("details", session, prompt)
+        self._run(_SUBMIT, (session, host, request_id, kept, *self.commands.stored_tags(session, tags)))
+
+    def claim(
+        self, worker: int, at_most: int, losses_max: int = LOSSES_MAX, fair_by: str = ""
+    ) -> list[Claim]:
+        """Claim waiting sessions for a worker, in a transaction. None for one whose lease has ended.
+
+        fair_by: the pattern of the tags that have an equal part; empty for the oldest sessions.
+        """
         states = {row[0]: _state(row) for row in self._run(_LIVE)}
         own = states.get(worker)
         if own is None or not own.free:
             return []
-        rows = self._run(
-            _CANDIDATES,
-            (texts(own.hosts), worker, losses_max, losses_max, min(own.free, at_most) * LOOKED_AT),
-        )
-        requests = {row[0]: (row[6], row[7]) for row in rows}
+        fits = (texts(own.hosts), worker, losses_max, losses_max)
+        looked_at, running = min(own.free, at_most) * LOOKED_AT, dict[str, int]()
+        start = f"{self._tables.stored_tag(fair_by)}=" if fair_by else ""
+        if fair_by:
+            running = dict(self._run(_RUNNING, (start,)))
+            rows = self._run(_IN_TURN, (*fits, start, *fits, looked_at))
+        else:
+            rows = self._run(_OLDEST, (*fits, looked_at))
+        requests = {row[0]: row[6:9] for row in rows}
         free_of_all = sum(one.free for one in states.values())
-        chosen = claims([*map(_waiting, rows)], own, free_of_all, at_most, self.now_ms(), losses_max)
+        found = [_waiting(row, _tag_among(start, row[9])) for row in rows]
+        chosen = claims(found, own, free_of_all, at_most, self.now_ms(), losses_max, running)
         names = [one.session for one in chosen]
         # Counted at once: the next claim comes before the next renewal.
         self._run(_CLAIM, (worker, texts(names)))
         self._run("UPDATE {s}.workers SET running = running + %s WHERE id = %s", (len(names), worker))
-        return [
-            Claim(
-                one.session,
-                one.host,
-                requests[one.session][0],
-                self._prompt(one.session, requests[one.session][1]),
-            )
-            for one in chosen
-        ]
+        return [self._claim(one, *requests[one.session]) for one in chosen]
+
+    def _claim(self, one: WaitingSession, request_id: str, prompt: str, tags: str) -> Claim:
+        opened = [self.commands.shown(one.session, kept) for kept in (prompt, tags)]
+        return Claim(one.session, one.host, request_id, opened[0], tuple(json.decode(opened[1] or "[]")))
 
     def hold(self, worker: int, session: str, host: str, *, steal: bool) -> str:
         """Give a session to a worker that opens it by itself.
@@ -258,7 +288,8 @@ class LeaseTables:
     def waiting(self, limit: int) -> list[tuple[WaitingSession, str]]:
         """Return sessions that no live worker has, the oldest first, each with the last refusal."""
         rows = self._run(
-            _FREE.replace("l.request_id, l.prompt", "l.why") + "ORDER BY l.since_ms, l.session LIMIT %s",
+            _FREE.replace("l.request_id, l.prompt, l.tags, l.scopes", "l.why")
+            + "ORDER BY l.since_ms, l.session LIMIT %s",
             (limit,),
         )
         return [(_waiting(row), row[6]) for row in rows]
@@ -277,17 +308,16 @@ class LeaseTables:
         """Return the settings of the server on which the promises of the log depend."""
         return health_of(self._run, self._tables.link.address)
 
-    def _prompt(self, session: str, kept: str) -> str:
-        if self._cipher is None or not kept:
-            return kept
-        return self._cipher.open(("details", session), bytes.fromhex(kept)).decode()
-
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._tables.rows(statement, values)
 
 
-def _waiting(row: Sequence[Any]) -> WaitingSession:
-    return WaitingSession(row[0], row[1], row[2], tuple(row[3]), row[4], row[5])
+def _waiting(row: Sequence[Any], tag: str = "") -> WaitingSession:
+    return WaitingSession(row[0], row[1], row[2], tuple(row[3]), row[4], row[5], tag)
+
+
+def _tag_among(start: str, scopes: Sequence[str]) -> str:
+    return min((one for one in scopes if start and one.startswith(start)), default="")
 
 
 def _state(row: Sequence[Any]) -> WorkerState:

@@ -223,9 +223,14 @@ _FOLLOWERS: Final = (
     "CREATE INDEX followed_by_follower ON {s}.followed(follower)",
 )
 
-_RELEASES: Final = (
-    # Those that run have the number 4.
+_TAGS: Final = (
+    # The number of the callboard of each worker: see `migrating`. Those that run have 4.
     "ALTER TABLE {s}.workers ADD COLUMN schema bigint NOT NULL DEFAULT 4",
+    """ALTER TABLE {s}.places ADD COLUMN tag text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN tag_used bigint NOT NULL DEFAULT 0,
+    DROP CONSTRAINT places_pkey, ADD PRIMARY KEY (model, worker, tag)""",
+    """ALTER TABLE {s}.leases ADD COLUMN tags text NOT NULL DEFAULT '',
+    ADD COLUMN scopes text[] COLLATE "C" NOT NULL DEFAULT '{}'""",
 )
 
 
@@ -241,8 +246,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(_SECOND, 2),
     Migration(_PLACES, 3),
     Migration(_COMMANDS, 4),
-    Migration(_RELEASES, 4),
-    Migration(_FOLLOWERS, 4),
+    Migration(_TAGS, 5),
+    Migration(_FOLLOWERS, 5),
 )
 """The number of the first is 1."""
 

@@ -112,3 +112,19 @@ def test_a_session_whose_workers_end_is_left_alone_in_the_end() -> None:
     assert why.startswith("a person: the last 5 workers ended")
     assert outcome(4, 10**9, losses_max=4)[0] is False
     assert outcome(5, 1_000, losses_max=0)[0] is True
+
+
+def test_the_tag_with_the_fewest_running_sessions_comes_first() -> None:
+    crowd = [WaitingSession(f"x{at}", "a", at, tag="x") for at in range(20)]
+    few = [WaitingSession(f"y{at}", "a", 90 + at, tag="y") for at in range(3)]
+    worker = WorkerState(1, ("a",), 6)
+
+    def names(**running: int) -> list[str]:
+        return [one.session for one in claims([*crowd, *few], worker, 6, 6, running=running)]
+
+    assert names() == ["x0", "y0", "x1", "y1", "x2", "y2"]
+    assert names(x=2) == ["y0", "y1", "x0", "y2", "x1", "x2"]
+    assert names(y=9) == ["x0", "x1", "x2", "x3", "x4", "x5"]
+    assert [
+        one.session for one in claims([*crowd, *few], WorkerState(1, ("a",), 1), 1, 1, running={"x": 1})
+    ] == ["y0"]

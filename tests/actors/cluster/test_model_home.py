@@ -60,8 +60,11 @@ def test_a_part_reports_soon_for_what_others_wait_for_and_else_each_second() -> 
     assert part.due_in_ms(Demand(1, 1, 2), 100) == CUT_MS  # short: others have the places
     part.take(second.number, Grant(0))
     assert part.due_in_ms(Demand(1, 1, 2), 100) == SOON_MS  # it acts by less than the home knows
-    part.report(Demand(), 200)
+    last = part.report(Demand(), 200)
+    assert part.due_in_ms(Demand(), 200) == CUT_MS  # unless it is answered, the home may not know
+    part.take(last.number, Grant())
     assert part.due_in_ms(Demand(), 200) is None
+    assert part.is_idle
 
 
 def test_an_idle_part_says_that_it_acts_by_less_before_it_is_silent() -> None:
@@ -109,7 +112,7 @@ def test_no_more_calls_and_tokens_than_the_limits_whatever_is_lost(
                 line.give_back(session, "host", 40, now)
             if rng.random() < 0.1:
                 line.request(f"{part.worker}-{now}", "host", "m", 50, now)
-            demand = line.demand("m")
+            demand = line.demands("m")[""]
             if part.due_in_ms(demand, now) == 0:
                 said = part.report(demand, now)
                 line.lease("m", part.share, -demand.unused)
@@ -142,3 +145,49 @@ def test_over_thirty_seconds_no_session_gets_more_than_twice_an_equal_part(worke
     equal = sum(had.values()) / sum(sessions.values())
     assert all(had[one] / sessions[one] <= 2 * equal for one in had)
     assert all(had[one] / sessions[one] >= equal / 3 for one in had)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 4), st.sampled_from([None, 3_000]))
+def test_no_more_calls_and_tokens_than_the_limits_where_sessions_count_for_tags(
+    seed: int, calls: int, workers: int, tokens: int | None
+) -> None:
+    rng, limits = Random(seed), Capacity(calls, tokens, "of:*")
+    home = ModelHome(limits, TIMEOUT_MS)
+    lines = [CapacityPolicy({"m": limits}, 0) for _ in range(workers)]
+    parts: list[dict[str, Part]] = [{} for _ in lines]
+    running: list[list[tuple[int, str]]] = [[] for _ in lines]
+    started = 0
+    for line in lines:
+        line.lease("m", 0, 0)
+    for now in range(0, 4_000, 10):
+        for worker, (line, own) in enumerate(zip(lines, running, strict=True)):
+            for end, session in [one for one in own if one[0] <= now]:
+                own.remove((end, session))
+                line.give_back(session, "host", 40, now)
+            if rng.random() < 0.1:
+                line.request(f"{worker}-{now}", "host", "m", 50, now, (f"of:{rng.choice('xyz')}",))
+            for tag, demand in line.demands("m").items():
+                part = parts[worker].setdefault(tag, Part(worker, tag))
+                due_in_ms = part.due_in_ms(demand, now)
+                if due_in_ms == 0:
+                    said = part.report(demand, now)
+                    line.lease("m", part.share, -demand.unused, tag)
+                    if rng.random() < 0.9:
+                        grant = home.report(replace(said, ends_ms=END), demand.unused, now)
+                        if rng.random() < 0.9:
+                            added = part.take(said.number, grant)
+                            line.lease("m", part.share, added, tag)
+                elif due_in_ms is None and part.is_idle:
+                    del parts[worker][tag]
+                    line.forget("m", tag)
+            for session, _ in line.give(now):
+                started += 1
+                own.append((now + rng.randrange(10, 900), session))
+        assert sum(map(len, running)) <= calls
+        assert home.shares.held <= calls
+        if tokens is not None:
+            assert started * 40 <= tokens + tokens * now // 60_000 + 50 * workers * 3
+    for worker, line in enumerate(lines):  # whatever was lost, a tag that waits is given a place in the end
+        assert {tag for tag, demand in line.demands("m").items() if demand.waiting} <= {*parts[worker]}
+    assert started

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.cluster.leases import Lease
-from callboard.actors.cluster.shares import Renewal, Shares, fair_shares
+from callboard.actors.cluster.shares import Renewal, Sharer, Shares, fair_shares
 from callboard.actors.protocol.errors import MisuseError
 from tests.tables import table
 
@@ -179,3 +179,90 @@ def test_over_thirty_seconds_no_worker_gets_more_than_twice_an_equal_part(limit:
     assert max(used.values()) <= 2 * equal
     assert min(used.values()) >= equal / 3
     assert sum(used.values()) >= 30 * limit * 0.4  # a place that moves rests for one renewal
+
+
+# --- tags -----------------------------------------------------------------------------------------------
+
+
+def of(tag: str, worker: int, waiting: int, number: int = 1, share: int = 0, in_flight: int = 0) -> Renewal:
+    sessions = in_flight + waiting
+    return Renewal(worker, number, share, in_flight, waiting, 10**9, sessions, 0, tag)
+
+
+def test_places_are_divided_among_tags_first() -> None:
+    shares = Shares(12, TIMEOUT_MS)
+    wants = {Sharer(1, "x"): 1_000, Sharer(2, "x"): 500, Sharer(1, "y"): 3, Sharer(2, ""): 9}
+    for (worker, tag), waiting in wants.items():
+        shares.renew(of(tag, worker, waiting), 0)
+    divided = shares.divided(12, wants, 0)
+    assert divided == {Sharer(1, "x"): 3, Sharer(2, "x"): 1, Sharer(1, "y"): 3, Sharer(2, ""): 5}
+
+
+def test_the_part_of_a_tag_that_wants_nothing_more_is_gone() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    assert shares.renew(of("x", 1, 9), 0) == 4
+    assert shares.renew(of("y", 1, 9), 0) == 0
+    assert shares.renew(of("x", 1, 0, 2, 4), 1) == 0
+    assert set(shares.holdings) == {Sharer(1, "x"), Sharer(1, "y")}  # the worker may act by four places
+    assert shares.renew(of("x", 1, 0, 3, 0), 2) == 0
+    assert set(shares.holdings) == {Sharer(1, "y")}
+    assert shares.renew(of("y", 1, 9, 2), 3) == 4
+    shares.leave(1)
+    shares.leave(1, "y")
+    assert shares.held == 0
+
+
+def test_a_place_that_cannot_be_divided_goes_around_among_tags_whatever_their_sessions() -> None:
+    shares, had = Shares(1, TIMEOUT_MS), Counter[str]()
+    share = dict.fromkeys([(1, "x", 500), (2, "x", 500), (2, "y", 3), (3, "z", 1)], 0)
+    for second in range(1, 121):
+        for worker, tag, sessions in share:
+            given = shares.renew(
+                of(tag, worker, sessions, second, share[worker, tag, sessions]), second * 1_000
+            )
+            share[worker, tag, sessions] = given or 0
+            had[tag] += given or 0
+    assert had.total() > 50
+    assert max(had.values()) <= 2 * min(had.values()), had
+
+
+def test_a_tag_that_comes_later_begins_beside_the_least() -> None:
+    shares = Shares(1, TIMEOUT_MS)
+    shares.renew(of("x", 1, 9), 0)
+    shares.renew(of("y", 2, 9), 0)
+    shares.renew(of("x", 1, 9, 2, 1, 1), 20_000)
+    shares.renew(of("z", 3, 9), 20_000)
+    had = {name.tag: one.tag_used for name, one in shares.holdings.items()}
+    assert had == {"x": 15_000_000, "y": 0, "z": 0}  # half of half a minute, at most
+    shares.renew(of("x", 1, 9, 3, 1, 1), 90_000)
+    assert shares.holdings[Sharer(1, "x")].tag_used == 10_000_000  # a third of it, since there are three
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2, 3, 7, 12, 30]),
+    st.integers(1, 5),
+    st.lists(st.sampled_from([3, 20, 1_000]), min_size=2, max_size=4),
+)
+def test_over_thirty_seconds_no_tag_gets_more_than_twice_an_equal_part(
+    seed: int, limit: int, workers: int, crowds: list[int]
+) -> None:
+    rng, home, had = Random(seed), Shares(limit, TIMEOUT_MS), Counter[str]()
+    sessions = Counter[tuple[int, str]]()
+    for number, crowd in enumerate(crowds):
+        for _ in range(crowd):
+            sessions[rng.randrange(workers), f"t{number}"] += 1
+    share = dict.fromkeys(sessions, 0)
+    for second in range(1, 91):
+        for (worker, tag), own in sessions.items():  # each call ends within the second
+            told = of(tag, worker, own, second, share[worker, tag])
+            share[worker, tag] = home.renew(told, second * 1_000) or 0
+            had[tag] += share[worker, tag] if second > 60 else 0
+        assert home.held <= limit
+    equal = had.total() / len(crowds)
+    for number, crowd in enumerate(crowds):
+        # What a small tag does not want goes to the others; each place of theirs is one call a second.
+        assert had[f"t{number}"] >= min(equal / 3, 30 * crowd / 2), (had, sessions)
+        wanted = sum(min(30 * one, equal) for one in crowds)
+        assert had[f"t{number}"] <= 2 * max(equal, had.total() - wanted + equal), (had, sessions)

@@ -33,6 +33,10 @@ def back(line: CapacityPolicy, place: str, used: int | None = None, now: int = 0
     line.give_back(place[0], place[1:], used, now)
 
 
+def needs(line: CapacityPolicy, tag: str = "") -> Demand:
+    return line.demands("m")[tag]
+
+
 # --- calls in flight, and turns ---------------------------------------------------
 
 
@@ -372,7 +376,8 @@ def test_nothing_is_kept_of_a_session_without_requests_and_places() -> None:
     gives(line)
     for place in ("a1", "a2", "b1", "c1"):
         back(line, place)
-    assert line._models == {}
+    assert line._places == {}
+    assert not line._lines["m", ""]._ring
     assert line.states(0)[0].in_flight == line.states(0)[0].waiting == 0
 
 
@@ -381,18 +386,18 @@ def test_a_leased_line_gives_what_its_worker_was_given_and_says_what_it_lacks() 
     line.lease("m", 0, 0)
     ask(line, "a1", "a2", "b1", tokens=100)
     assert gives(line) == []
-    assert line.demand("m") == Demand(0, 3, 2, 100)  # tokens for the head alone: the others have no place
+    assert needs(line) == Demand(0, 3, 2, 100)  # for the head alone: the others have no place
     line.lease("m", 2, 150)
     assert gives(line) == ["a1"]
-    assert line.demand("m") == Demand(1, 2, 2, 50)
+    assert needs(line) == Demand(1, 2, 2, 50)
     assert line.wait_ms(10**6) is None  # only the home gives tokens
     line.lease("m", 2, 50)
     assert gives(line, 10**6) == ["b1"]
     back(line, "a1", used=30)
     line.give_back("a", "2", None, 0)
-    assert line.demand("m") == Demand(1, 0, 1, 0, 70)
+    assert needs(line) == Demand(1, 0, 1, 0, 70)
     line.lease("m", 1, -70)
-    assert line.demand("m") == Demand(1, 0, 1)
+    assert needs(line) == Demand(1, 0, 1)
 
 
 def test_a_lease_of_a_line_without_a_limit_of_calls_gives_tokens_alone() -> None:
@@ -400,4 +405,97 @@ def test_a_lease_of_a_line_without_a_limit_of_calls_gives_tokens_alone() -> None
     line.lease("m", 0, 250)
     ask(line, "a1", "b1", "c1", tokens=100)
     assert gives(line) == ["a1", "b1"]
-    assert line.demand("m") == Demand(2, 1, 3, 50)
+    assert needs(line) == Demand(2, 1, 3, 50)
+
+
+# --- tags ---------------------------------------------------------------------------
+
+
+def by_tag(calls: int | None = None, tokens: int | None = None) -> CapacityPolicy:
+    return CapacityPolicy({"m": Capacity(calls, tokens, fair_by="of:*")}, 0)
+
+
+def ask_as(line: CapacityPolicy, tag: str, *places: str, tokens: int = 1) -> None:
+    for place in places:
+        line.request(place[0], place[1:], "m", tokens, 0, ("other", tag))
+
+
+def test_tags_take_turns_and_the_sessions_of_each_tag_do() -> None:
+    line = by_tag(calls=1)
+    ask_as(line, "of:x", "a1", "a2", "b1", "c1", "c2")
+    ask_as(line, "of:y", "d1", "d2")
+    ask_as(line, "none", "e1")
+    expected = ["a1", "d1", "e1", "b1", "d2", "c1", "a2", "c2"]
+    assert [one.session + one.agent for one in line.waiting(0)] == expected
+    assert [one.tag for one in line.waiting(0)][:3] == ["of:x", "of:y", ""]
+    order = []
+    while given := gives(line):
+        order += given
+        back(line, given[0])
+    assert order == expected
+
+
+def test_a_session_counts_for_the_first_of_its_tags_that_the_pattern_names() -> None:
+    limits = Capacity(fair_by="of:*")
+    assert limits.tag_among(["of:y", "x", "of:x", "of"]) == "of:x"
+    assert limits.tag_among(["x", "offer:x"]) == ""
+    assert Capacity(1).tag_among(["of:x"]) == ""
+
+
+@table("pattern", ["", "*", ":*", "of", "of*", "o*f:*", "of:*:*", "\n:*", 3, b"of:*"])
+def test_another_pattern_than_a_prefix_of_tags_is_refused(pattern: object) -> None:
+    with pytest.raises(MisuseError, match="give a prefix of tags"):
+        Capacity(1, fair_by=pattern)  # type: ignore[arg-type]  # a wrong value on purpose
+
+
+def test_a_leased_line_has_a_part_for_each_tag_and_forgets_one_that_is_done() -> None:
+    line = by_tag(calls=5, tokens=1_000)
+    line.lease("m", 0, 0)
+    ask_as(line, "of:x", "a1", "b1", tokens=100)
+    ask_as(line, "of:y", "c1", tokens=100)
+    assert gives(line) == []
+    assert (needs(line, "of:x"), needs(line, "of:y")) == (Demand(0, 2, 2, 100), Demand(0, 1, 1, 100))
+    line.lease("m", 1, 100, "of:y")
+    assert gives(line) == ["c1"]
+    line.lease("m", 0, 0, "of:y")
+    line.forget("m", "of:y")  # not while a place is held
+    assert [(one.tag, one.in_flight) for one in line.states(0)] == [("", 0), ("of:x", 0), ("of:y", 1)]
+    back(line, "c1")
+    line.forget("m", "of:y")
+    line.forget("m", "")
+    line.forget("m", "of:z")
+    line.lease("m", 3, 0, "of:y")
+    assert [one.tag for one in line.states(0)] == ["", "of:x"]
+    line.leave("a", 0)
+    line.lease("m", 1, 100, "of:x")
+    assert gives(line) == ["b1"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 9), st.booleans()), min_size=1, max_size=60),
+    st.integers(1, 3),
+)
+def test_while_a_tag_waits_each_other_tag_is_given_one_place_before_it(
+    steps: list[tuple[str, int, bool]], calls: int
+) -> None:
+    line, held = by_tag(calls), list[tuple[str, str]]()
+    waiting, passed = Counter[str](), dict[str, Counter[str]]()
+    for number, (tag, session, is_ask) in enumerate(steps):
+        if is_ask:
+            line.request(f"{tag}{session}", f"{number}", "m", 1, 0, (f"of:{tag}",))
+            if not waiting[tag]:
+                passed[tag] = Counter()
+            waiting[tag] += 1
+        elif held:
+            line.give_back(*held.pop(0), None, 0)
+        for place in line.give(0):
+            given = place[0][0]
+            held.append(place)
+            waiting[given] -= 1
+            passed[given] = Counter()
+            for other in +waiting:
+                if other != given:
+                    passed[other][given] += 1
+                    assert passed[other][given] == 1
+        assert len(held) == min(calls, len(held) + waiting.total())

@@ -18,7 +18,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import shared_capacity
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
-from callboard.runtime.log.postgres.places import PlacesRow, PlaceTables
+from callboard.runtime.log.postgres.places import PlacesRow, PlaceTables, Report
 from callboard.runtime.models.scripted import ScriptedModel, Step, say
 from callboard.runtime.runtime import Runtime
 from tests.runtime.log.postgres.places import OnServer
@@ -138,7 +138,7 @@ def test_a_worker_that_leaves_frees_its_places_and_one_that_dies_holds_them(plac
         async with Leases(place.url) as leases:  # one that reports and is never heard of again
             dead = await leases.change(lambda one: one.register("dead", ["other"], 1, 400))
             renewal = Renewal(dead, 1, 0, 0, 2, 0)
-            given = await leases.share(lambda one: one.report("m", renewal, 0, Capacity(2), 300))
+            (given,) = await leases.share(lambda one: one.report("m", [Report(renewal)], Capacity(2), 300))
             assert given.share == 2
             async with worker(place, service.host("b"), Capacity(2), "b", 4):
                 done = asyncio.create_task(until_done(place))

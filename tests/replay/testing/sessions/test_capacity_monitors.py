@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
-from callboard.actors.session.capacity import Line
+from callboard.actors.session.capacity import Capacity, Line
 from callboard.actors.session.port_actions import Start
 from callboard.actors.session.token_bucket import MINUTE_MS
 from callboard.replay.testing.explore import Plan, explore
@@ -40,17 +40,18 @@ def stingy(patch: pytest.MonkeyPatch) -> None:
 
 
 def reversed_line(patch: pytest.MonkeyPatch) -> None:
-    def head(line: Line) -> tuple[str, str, int]:
-        session, requests = next(reversed(line._ring.items()))
-        return session, *next(iter(requests.items()))
+    def head(line: Line) -> tuple[str, str, str, int]:
+        session, requests = next(reversed(line._ring[""].items()))
+        return "", session, *next(iter(requests.items()))
 
     patch.setattr(Line, "_head", head)
 
 
 def one_first(patch: pytest.MonkeyPatch) -> None:
-    def head(line: Line) -> tuple[str, str, int]:
-        session = "a" if "a" in line._ring else next(iter(line._ring))
-        return session, *next(iter(line._ring[session].items()))
+    def head(line: Line) -> tuple[str, str, str, int]:
+        sessions = line._ring[""]
+        session = "a" if "a" in sessions else next(iter(sessions))
+        return "", session, *next(iter(sessions[session].items()))
 
     patch.setattr(Line, "_head", head)
 
@@ -154,6 +155,18 @@ def longest_wait(patches: bool, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_session_that_is_passed_too_often_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert longest_wait(False, monkeypatch) == ""
     assert longest_wait(True, monkeypatch) == rules.FAIR
+
+
+def test_tags_that_do_not_take_turns_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = {name: family() for name in "abc"}
+    tags = {"a": ("of:x",), "b": ("of:x",), "c": ("of:x",), "d": ("of:y",)}
+    limits = {"scripted": Capacity(calls=1, fair_by="of:*")}
+    scenario = SharedScenario({**crowd, "d": alone()}, limits, tags=tags)
+    plan = Plan("random", runs=60, bounds=Bounds(200), shrinks=False)
+    assert not explore(CapacityWorlds(scenario), [CapacityBooks(), CapacityTurns()], plan).counterexamples
+    monkeypatch.setattr(Capacity, "tag_among", lambda limits, tags: "")
+    found = explore(CapacityWorlds(scenario), [CapacityBooks()], plan)
+    assert [one.violation.rule for one in found.counterexamples] == [rules.ORDER]
 
 
 def test_a_request_that_waits_for_ever_is_left_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: On
         tables.submit("s", "host", "r", "do it")
         tables.submit("s", "host", "other", "again")  # a client that repeats itself
         (claim,) = tables.claim(one, 99)
-        assert claim == ("s", "host", "r", "do it")
+        assert claim == ("s", "host", "r", "do it", ())
         assert tables.owner("s") == (one, "one")
         assert names(tables, two) == []
         execute(f"SELECT 1 FROM {place.schema}.meta")
