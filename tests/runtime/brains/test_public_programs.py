@@ -98,16 +98,17 @@ class NoFlight(BaseModel):
 
 
 def travel() -> Any:
-    extract: Any = PydanticAgent(name="extract", instructions="Extract.", output_type=list[Flight])
-    search: Any = PydanticAgent(
-        name="search", deps_type=int, instructions="Search.", output_type=Flight | NoFlight, retries=3
+    extract = PydanticAgent[Any, list[Flight]](
+        name="extract", instructions="Extract.", output_type=list[Flight]
+    )
+    search = PydanticAgent[int, Flight | NoFlight](
+        name="search", deps_type=int, instructions="Search.", output_type=[Flight, NoFlight], retries=3
     )
 
     @search.tool
     async def extract_flights(ctx: RunContext[int]) -> list[Flight]:
         """Extract the flights of the page."""
-        found: list[Flight] = (await extract.run("the page", usage=ctx.usage)).output
-        return found
+        return (await extract.run("the page", usage=ctx.usage)).output
 
     @search.tool_plain
     def hold(number: str) -> str:
@@ -136,7 +137,7 @@ def of_travel(request: ModelRequest) -> Any:
 
 
 def by_output_function() -> Any:
-    rows: Any = PydanticAgent(name="rows", instructions="Rows.", output_type=int)
+    rows = PydanticAgent[Any, int](name="rows", instructions="Rows.", output_type=int)
 
     @rows.tool_plain
     def store(sql: str) -> str:
@@ -145,8 +146,7 @@ def by_output_function() -> Any:
 
     async def hand_over(ctx: RunContext[Any], query: str) -> int:
         """Hand the query over."""
-        found: int = (await rows.run(query, usage=ctx.usage)).output
-        return found
+        return (await rows.run(query, usage=ctx.usage)).output
 
     return pydantic_ai_agent(PydanticAgent(name="router", output_type=hand_over), nested=[rows])
 
