@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from langchain.agents.middleware import ShellToolMiddleware
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.prebuilt.tool_node import _get_all_injected_args
 from langgraph.pregel._utils import get_function_nonlocals
@@ -44,6 +45,8 @@ def tools_of(known: Mapping[str, BaseTool], terms: ToolTerms) -> list[Tool]:
     Raises InvalidAgent for a name that it does not have, and for a tool that needs the graph's run.
     """
     terms.check(known, "the graph has")
+    for one in known.values():
+        _check_shell(one)
     if asked := sorted(set(terms.in_program) & terms.approvals.keys()):
         raise InvalidAgent(
             f"approvals names {asked[0]!r}, which runs in the program: let it call `interrupt` instead"
@@ -78,6 +81,14 @@ def _tool(one: BaseTool, terms: ToolTerms) -> Tool:
     function = in_loop if _is_async(one) else on_thread
     effect, approval = terms.effect(one.name), terms.approval(one.name)
     return Tool(one.name, told["description"], told["input_schema"], function, effect, approval=approval)
+
+
+def _check_shell(one: BaseTool) -> None:
+    if any(function.__module__ == ShellToolMiddleware.__module__ for function in functions_of(one)):
+        raise InvalidAgent(
+            f"tool {one.name!r} runs commands in a shell of the graph's run, which is executed again after a "
+            "restart, with its commands: give it a tool that runs one command, with an effect"
+        )
 
 
 def functions_of(one: BaseTool) -> list[Callable[..., Any]]:

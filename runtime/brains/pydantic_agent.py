@@ -80,7 +80,11 @@ def pydantic_brain(
     return PydanticAIBrain(
         Parts(
             agents,
+            known,
             frozenset(one.name for one in own),
+            frozenset(
+                name for name, one in known.items() if terms.waits(name, is_asked=one.requires_approval)
+            ),
             frozenset(terms.in_program),
             names,
             deps,

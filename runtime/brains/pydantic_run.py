@@ -27,12 +27,14 @@ from pydantic_ai.tools import (
     DeferredToolRequests,
     DeferredToolResults,
     RunContext,
+    Tool,
     ToolApproved,
     ToolDefinition,
     ToolDenied,
 )
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import UsageLimits
+from pydantic_core import ValidationError, to_jsonable_python
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, NotApproved
 from callboard.runtime.brains.common import Latch
@@ -49,14 +51,16 @@ _KEPT: Final = ("conversation", "workspace")
 class Parts(NamedTuple):
     """What a brain knows of its agents.
 
-    agents: the agent itself, and those that its tools run. tools: the names of those that are calls of the
-    session, with those that a person must permit. inner: those that run in the program. names: of
-    models of the session, by the model that an agent states; None if one model is asked for all. deps: of its
-    runs.
+    agents: the agent itself, and those that its tools run. known: their functions, by name. tools: the names
+    of those that are calls of the session, with those that a person must permit. asked: those whose calls
+    wait for a person. inner: those that run in the program. names: of models of the session, by the model
+    that an agent states; None if one model is asked for all. deps: of its runs.
     """
 
     agents: Sequence[Agent[Any, Any]]
+    known: Mapping[str, Tool[Any]]
     tools: Collection[str]
+    asked: Collection[str]
     inner: Collection[str]
     names: Mapping[object, str] | None
     deps: object
@@ -180,7 +184,7 @@ class Hooks(AbstractCapability[Any]):
 
     async def _decision(self, call: ToolCallPart) -> bool | ToolApproved | ToolDenied:
         name, wanted = call.tool_name, call.args_as_dict()
-        if name not in self._parts.tools:
+        if name not in self._parts.asked:
             raise self._latch.refuse(
                 f"tool {name!r} raises ApprovalRequired, and no person is asked: name it in `approvals`"
             )
@@ -213,7 +217,7 @@ class Hooks(AbstractCapability[Any]):
                 "define it on the agent, or name it in `in_program`"
             )
         try:
-            return await self._ctx.call(name, **call.args_as_dict())
+            return await self._ctx.call(name, **_arguments(self._parts.known[name], call, args))
         except (Interrupted, NotApproved) as error:
             raise ToolFailed(str(error)) from None
         except CallFailed as error:
@@ -225,6 +229,16 @@ class Hooks(AbstractCapability[Any]):
             if (words := retry_words(error.text)) is not None:
                 raise ModelRetry(words) from None
             raise ToolFailed(error.text) from None
+
+
+def _arguments(tool: Tool[Any], call: ToolCallPart, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as the model wrote them, or as a capability has rewritten them since."""
+    wanted = call.args_as_dict()
+    with contextlib.suppress(ValidationError):
+        if args == tool.function_schema.validator.validate_python(wanted):
+            return wanted
+    rewritten: dict[str, Any] = to_jsonable_python(args)
+    return rewritten
 
 
 def retry_words(text: str) -> str | None:

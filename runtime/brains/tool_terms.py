@@ -31,6 +31,10 @@ class ToolTerms(NamedTuple):
         """Return the calls that a person approves. is_asked: the framework's own mark of the tool."""
         return self.approvals.get(name, "before" if is_asked else "never")
 
+    def waits(self, name: str, *, is_asked: bool = False) -> bool:
+        """Return True if each call of a tool waits for a person."""
+        return self.approval(name, is_asked=is_asked) in ("before", "always")
+
     def permission(
         self, name: str, description: str, schema: Mapping[str, object], *, is_asked: bool = False
     ) -> Tool | None:
@@ -38,8 +42,7 @@ class ToolTerms(NamedTuple):
 
         It returns the arguments that the person permits, since the call is made in each execution again.
         """
-        approval = self.approval(name, is_asked=is_asked)
-        if approval not in ("before", "always"):
+        if not self.waits(name, is_asked=is_asked):
             return None
         return Tool(name, description, schema, _permitted, "read", approval="before")
 

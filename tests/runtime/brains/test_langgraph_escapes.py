@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import langsmith
 import pytest
 from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import ShellToolMiddleware
 from langchain_core.caches import InMemoryCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.language_models import FakeListLLM
@@ -104,6 +105,11 @@ def with_twins() -> Any:
         (lambda: one_node(lambda state: {}, Found), {}, "the state of the graph has no `messages`"),
         (with_twins, {}, "two tools of the graph have the name 'look'"),
         (lambda: agent(odd()), {}, "look at it"),
+        (
+            lambda: agent(middleware=[ShellToolMiddleware("no-such-folder")]),
+            {"in_program": ["shell"]},
+            "tool 'shell' runs commands in a shell of the graph's run",
+        ),
         (lambda: agent(of_state()), {}, "tool 'peek' takes 'state' of the graph's run"),
         (lambda: agent(look), {"effects": {"sub": "read"}}, "effects names 'sub', .* the tools: look"),
         (lambda: agent(look), {"in_program": ["sub"]}, "in_program names 'sub'"),

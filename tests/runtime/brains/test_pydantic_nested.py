@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
 from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.fallback import FallbackModel
@@ -312,3 +313,70 @@ def test_a_call_that_only_its_run_could_go_on_with_ends_the_brain(error: type[Ex
     outcome = run(pydantic_ai_agent(raising(error)), lambda request: call("ask", day="2026-01-02"))
     assert outcome.kind == "crashed"
     assert f"tool 'ask' raises {error.__name__}" in outcome.detail
+
+
+class Clamp(AbstractCapability[Any]):
+    """A capability that lowers the arguments of a call after they were checked."""
+
+    async def after_tool_validate(
+        self, ctx: RunContext[Any], *, call: Any, tool_def: Any, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        return {**args, "euros": min(args["euros"], 50)}
+
+
+def test_a_person_and_the_tool_get_the_arguments_that_a_capability_has_rewritten() -> None:
+    # pydantic-ai#6968: the approver was shown others than those that ran.
+    shown: list[Any] = []
+    payer: Framework = FrameworkAgent(name="payer", capabilities=[Clamp()])
+
+    @payer.tool_plain(requires_approval=True)
+    def pay(euros: int, day: datetime.date = datetime.date(2026, 1, 2)) -> str:
+        """Pay."""
+        return f"paid {euros} on {day}"
+
+    def answer(request: ModelRequest) -> Any:
+        if turns_in(request):
+            return say(str(results(request)[0][0]))
+        return call("pay", euros=100, day="2026-03-04")
+
+    async def approve(question: Any) -> bool:
+        shown.append(question.arguments)
+        return True
+
+    async def ask() -> Any:
+        async with Runtime(":memory:", model=ScriptedModel(answer), approve=approve) as runtime:
+            return await runtime.run(pydantic_ai_agent(payer), "go")
+
+    assert asyncio.run(ask()).text == "paid 50 on 2026-03-04"
+    assert shown == [{"euros": 50, "day": "2026-03-04"}]
+
+
+def test_a_check_of_arguments_that_asks_for_an_approval_needs_a_person() -> None:
+    # pydantic-ai#6897
+    def check(ctx: RunContext[Any], path: str) -> None:
+        if path.startswith("/etc") and not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    agent: Framework = FrameworkAgent(name="cleaner")
+
+    @agent.tool(args_validator=check)
+    def delete(ctx: RunContext[Any], path: str) -> str:
+        """Delete."""
+        return f"deleted {path}"
+
+    def answer(request: ModelRequest) -> Any:
+        return say(results(request)[0][0]) if turns_in(request) else call("delete", path="/etc/passwd")
+
+    unasked = run(pydantic_ai_agent(agent), answer)
+    assert unasked.kind == "crashed"
+    assert "no person is asked: name it in `approvals`" in unasked.detail
+
+    async def approve(question: Any) -> bool:
+        return True
+
+    async def ask() -> Any:
+        asked = pydantic_ai_agent(agent, approvals={"delete": "before"})
+        async with Runtime(":memory:", model=ScriptedModel(answer), approve=approve) as runtime:
+            return await runtime.run(asked, "go")
+
+    assert asyncio.run(ask()).text == "deleted /etc/passwd"
