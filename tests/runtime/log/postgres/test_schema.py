@@ -1,18 +1,29 @@
 """The tables: migrations in order, once, by one process at a time; partitions by session numbers."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.errors import StoreReadOnly, StoreTooNew, StoreUnreadable
 from callboard.runtime.log.postgres import schema as schemas
 from callboard.runtime.log.postgres.schema import (
     MIGRATIONS,
+    NEWEST,
     PARTITION_SESSIONS,
     SERVER_MIN,
+    check_age,
+    check_server,
+    check_version,
+    make_partition,
+    migrate,
+    partition_of,
+    version,
 )
 from tests.postgres_server import execute, shared
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
+from tests.tables import table
 
 
 def test_many_processes_that_open_a_new_log_at_once_make_it_once() -> None:
@@ -113,3 +124,91 @@ def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_droppe
 def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert SERVER_MIN == 130_000
     assert PARTITION_SESSIONS == 65_536
+
+
+class Answers:
+    """A server that answers statements by their first words, and notes them."""
+
+    def __init__(self, **answers: list[tuple[object, ...]]) -> None:
+        self.answers = answers
+        self.said: list[str] = []
+
+    def __call__(self, statement: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        self.said.append(statement)
+        return next((rows for word, rows in self.answers.items() if word in statement), [])
+
+
+GOOD = ("UTF8", False, "off", "read committed")
+
+
+@table(
+    ("row", "error", "said"),
+    [
+        (GOOD, None, ""),
+        (("LATIN1", *GOOD[1:]), StoreUnreadable, "has the encoding LATIN1"),
+        (("UTF8", True, *GOOD[2:]), StoreReadOnly, "is a read-only replica"),
+        (("UTF8", False, "on", GOOD[3]), StoreReadOnly, "transactions of this role are read-only"),
+        ((*GOOD[:3], "serializable"), StoreUnreadable, "are serializable, and callboard needs"),
+    ],
+)
+def test_a_server_that_cannot_keep_a_log_is_refused_with_the_reason(
+    row: tuple[object, ...], error: type[Exception] | None, said: str
+) -> None:
+    server = Answers(server_encoding=[row])
+    if error is None:
+        check_server(server, SERVER_MIN, "here")
+        return
+    with pytest.raises(error, match=f"^here.*{said}"):
+        check_server(server, SERVER_MIN, "here")
+
+
+def test_a_server_that_is_too_old_and_a_log_that_is_too_new_are_refused() -> None:
+    check_age(130_000, "here")
+    with pytest.raises(StoreUnreadable, match="here is PostgreSQL 12: callboard needs 13 or later"):
+        check_age(129_999, "here")
+    with pytest.raises(StoreUnreadable, match="PostgreSQL 9"):
+        check_server(Answers(server_encoding=[GOOD]), 90_600, "here")
+    check_version(NEWEST, "here")
+    with pytest.raises(StoreTooNew, match=f"here has schema {NEWEST + 1}, .* up to {NEWEST}; use"):
+        check_version(NEWEST + 1, "here")
+    with pytest.raises(StoreTooNew):
+        migrate(Answers(pg_class=[(1,)], value=[(str(NEWEST + 1),)]), "s", list, "here")
+
+
+@table(
+    ("rows", "found"), [([("3",)], 3), ([], None), ([("x",)], None)], ids=["a number", "nothing", "a text"]
+)
+def test_the_version_of_a_log_is_in_its_own_table_of_that_name(
+    rows: list[tuple[object, ...]], found: int | None
+) -> None:
+    assert version(Answers(), "s") == 0, "there is no such table"
+    if found is not None:
+        assert version(Answers(pg_class=[(1,)], value=rows), "s") == found
+        return
+    with pytest.raises(StoreUnreadable, match="has a table `meta` that is not callboard's"):
+        version(Answers(pg_class=[(1,)], value=rows), "s")
+
+
+def test_a_schema_is_made_only_where_there_is_neither_a_log_nor_a_schema() -> None:
+    made = []
+    for answers in (
+        Answers(),
+        Answers(pg_namespace=[(1,)], value=[("1",)]),
+        Answers(**{"WHERE nspname": [(1,)]}),
+    ):
+        begun: list[int] = []
+        migrate(answers, "s", lambda begun=begun: begun.append(1), "here")  # type: ignore[misc]  # of this round
+        made.append(('CREATE SCHEMA "s"' in answers.said, len(begun)))
+    assert made == [(True, 1), (False, 0), (False, 1)]
+
+
+def test_a_partition_has_the_events_of_65_536_sessions_and_is_made_once() -> None:
+    assert [partition_of(number) for number in (0, 65_535, 65_536)] == [0, 0, 1]
+    server, ready = Answers(), Answers(pg_class=[(1,)])
+    make_partition(server, "s", 2)
+    make_partition(ready, "s", 2)
+    assert server.said[-2:] == [
+        'CREATE TABLE "s".events_2 (LIKE "s".events INCLUDING ALL)',
+        'ALTER TABLE "s".events ATTACH PARTITION "s".events_2 FOR VALUES FROM (131072) TO (196608)',
+    ]
+    assert len(ready.said) == 1, "it is there: nothing waits for the lock"
