@@ -75,6 +75,7 @@ def test_each_error_has_a_type_and_a_next_step(state: str, kind: type[StoreError
         ('database "db" does not exist', "createdb"),
         ("sorry, too many clients already", "max_connections"),
         ("remaining connection slots are reserved", "max_connections"),
+        ("no password supplied", "check the user name and the password"),
         ("LDAP authentication failed", "check the user name and the password"),
         ('role "u" does not exist', "check that the server runs"),
         ("Connection refused", "check that the server runs"),
