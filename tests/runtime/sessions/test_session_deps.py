@@ -6,7 +6,6 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -287,13 +286,3 @@ def test_a_session_goes_on_only_with_files_of_its_name_and_a_fork_only_in_its_co
     ):
         with pytest.raises(MissingFiles, match=said):
             refuse_other_files("s", had, given, mark_now)
-
-
-def test_a_memory_is_an_object_with_its_methods_an_address_a_function_or_nothing() -> None:
-    def make(session_id: str, tags: Sequence[str], metadata: object) -> str:
-        return ":memory:"
-
-    given: list[Any] = [None, make]
-    assert [checked_memory(one) for one in given] == given
-    with pytest.raises(MisuseError, match="memory=5: use a path"):
-        checked_memory(5)  # type: ignore[arg-type]  # what it refuses
