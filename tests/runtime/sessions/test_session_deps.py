@@ -32,7 +32,6 @@ from callboard.runtime.files.copying import mark_of
 from callboard.runtime.files.files import Files
 from callboard.runtime.sessions.session_deps import (
     SessionDeps,
-    checked_memory,
     files_of,
     labels_of,
     refuse_other_files,
