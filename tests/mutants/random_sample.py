@@ -155,7 +155,7 @@ def mirrored_by(path: Path) -> list[Path]:
     folder = Path("tests") / path.parent
     own = folder / f"test_{path.name}"
     more = (one.relative_to(ROOT) for one in sorted((ROOT / folder).glob(f"test_{path.stem}_*.py")))
-    # `test_session_files.py` tests `session_files.py`, not `session.py`.
+    # `test_session_tools.py` tests `session_tools.py`, not `session.py`.
     continued = [one for one in more if not _has_module(one.stem.removeprefix("test_"), path)]
     return [one for one in (own, *continued) if (ROOT / one).exists()]
 

@@ -239,14 +239,12 @@ def test_the_copies_hold_what_the_tests_need() -> None:
     ("module", "files"),
     [
         ("runtime/log/sqlite/meta.py", ["meta", "meta_opening", "meta_wal"]),
-        # The others are of `session_files.py` and its like.
+        # The others are of `session_tools.py` and its like.
         (
             "runtime/sessions/session.py",
             [
                 "session",
                 "session_edges",
-                "session_files",
-                "session_memory",
                 "session_misbehaviour",
                 "session_moments",
             ],

@@ -200,6 +200,12 @@ def test_a_program_that_waits_for_nothing_is_crashed() -> None:
     assert finished.kind == "crashed"
 
 
+def test_a_program_that_gives_up_its_wake_up_and_waits_for_nothing_ends_after_that() -> None:
+    agent = started(A, wake=70)
+    agent.hears(returned(0))
+    assert step(agent) == ["Wake", "Finished"]
+
+
 # --- lines ------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """The set of messages: closed, grouped by sender and recipient. Calls are named by turn and place."""
 
 import inspect
+from copy import copy
 from typing import get_args
 
 import msgspec
@@ -57,3 +58,19 @@ def test_a_call_is_named_by_turn_and_place_and_never_by_an_id_of_the_model() -> 
     ):
         assert kind.__struct_fields__[:2] == ("turn", "call")
         assert "id" not in kind.__struct_fields__
+
+
+@table("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_value_that_equals_a_default_becomes_it_so_that_the_log_leaves_it_out(
+    kind: type[msgspec.Struct],
+) -> None:
+    fields = msgspec.structs.fields(kind)
+    required: dict[str, object] = {field.name: None for field in fields if field.required}
+    for field in fields:
+        if isinstance(field.default, msgspec.Raw | msgspec.Struct):
+            equal: object = copy(field.default)
+            if isinstance(field.default, msgspec.Raw):
+                equal = msgspec.Raw(bytes(field.default))
+            assert equal is not field.default
+            one = kind(**required, **{field.name: equal})
+            assert getattr(one, field.name) is field.default, field.name

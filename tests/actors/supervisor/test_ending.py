@@ -27,7 +27,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, SetTimer, TimerFired
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata, Reason, Settled
@@ -472,3 +472,21 @@ def test_the_ends_of_background_tasks_are_numbered_one_by_one() -> None:
     record = head.record("host")
     assert record is not None
     assert (record.ends, [number for number, _ in record.ended.items()]) == (2, [1, 2])
+
+
+def test_an_agent_that_finishes_stops_those_below_it_before_its_timer_and_its_delegation_end() -> None:
+    head = session(kid=Limits(deadline_s=9))
+    delegate(head)
+    delegate(head, "host.1")
+    posts = head.hears("host.1", Finished("model_error", "", "overloaded"))
+    assert [post.recipient for post in posts] == ["host.1.1", "clock", "host.1", "clock", "host"]
+    assert [post.body.timer for post in posts if isinstance(post.body, CancelTimer)] == [2, 1]
+
+
+def test_a_cancelled_ask_stops_its_host_before_the_report_of_the_host_is_late() -> None:
+    head = SessionHarness(profile("host")).opens()
+    head.asks(SCHEMA)
+    head.accepts()
+    head.hears("host", ReportBack(1, 0, Json(b"{}")))
+    posts = head.hears("client", Cancel("no more"))
+    assert [type(post.body) for post in posts] == [Stop, ReportJudged, SetTimer]

@@ -138,6 +138,9 @@ async def test_the_reservations_of_other_sessions_stay(store: Store) -> None:
     await store.append(call(1), call(1, session="t"))
     assert await store.spending.hand_over("s", 2, [], [], 77) == [call(1)]
     assert (await store.spending.read()).reserved == (call(1, session="t"),)
+    await store.append(call(2, epoch=2))
+    assert await store.spending.hand_over("s", 2, [], [], 78) == [], "it is this epoch's own"
+    assert (await store.spending.read()).reserved == (call(2, epoch=2), call(1, session="t"))
 
 
 @every_store

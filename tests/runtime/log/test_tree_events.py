@@ -32,6 +32,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.runtime.log.tree import Node, Tree, prompt_text
@@ -294,3 +295,26 @@ def test_an_agent_keeps_each_compaction_with_its_event() -> None:
     session.post(HOST, HOST, body)
     session.post(HOST, HOST, body)
     assert list(session.tree.nodes[HOST].compactions) == [2, 3]
+
+
+def test_an_answered_question_is_folded_into_the_program_that_asked_it(session: Session) -> None:
+    for address in (KID, "host.2", "host.10"):
+        begin = Begin(raw({"name": ASK_MODEL}), raw("Why?"), ModelSpec("m"), Limits())
+        session.post(SUPERVISOR, address, begin)
+        session.post(address, SUPERVISOR, TurnRequested(1, 1, Need(9), "d", ()))
+        session.post(address, SUPERVISOR, TurnSettled(USE))
+    for call, address in enumerate((KID, "host.10")):
+        session.post(address, SUPERVISOR, Finished("answered", "Because."))
+        session.post(SUPERVISOR, HOST, DelegationEnded(1, call, "answered", address))
+    known = [HOST, KID, "host.2", "host.10", "host.9"]
+    asked = [session.tree.is_answered_question(address) for address in known]
+    assert asked == [False, True, False, True, False]
+    assert [(depth, node.address) for depth, node in session.tree.walk()] == [
+        (0, HOST), (1, KID), (1, "host.2"), (1, "host.10"),
+    ]  # fmt: skip
+    folded = session.tree.folded()
+    assert [(depth, node.address, node.questions) for depth, node in folded] == [
+        (0, HOST, 2), (1, "host.2", 0),
+    ]  # fmt: skip
+    assert [node.usage.input_tokens for _, node in folded] == [6, 3]
+    assert session.node().usage.input_tokens == 0

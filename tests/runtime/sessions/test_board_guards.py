@@ -383,3 +383,15 @@ def test_tasks_of_all_ports_are_running() -> None:
             await waiting
 
     asyncio.run(run())
+
+
+def test_a_decision_that_is_not_posted_yet_starts_no_port_of_a_board_that_stands_still() -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, world):
+            call_tools(board, LOOK)
+            board.stand_still()
+            assert world.started == []
+        assert await kinds_in(log) == ["CallTool"]
+
+    asyncio.run(run())

@@ -333,3 +333,9 @@ def test_an_ask_that_ends_with_its_recorded_agents_needs_their_types_as_they_wer
         rules = ResumeRules("next_ask", types, models=("m",), has_deps=True)
         with pytest.raises(MissingType, match=r"mine\.Report") if is_refused else nullcontext():
             check(NAME, asked, opened, rules)
+
+
+def test_the_scopes_of_a_resume_replace_those_before_and_none_of_them_is_forgotten() -> None:
+    opened = SessionOpened(2, "host", (), ModelSpec("m"), scopes=("a",))
+    read = [read_back(opened, *more) for more in ((), (Resumed(2, scopes=("b",)),), (Resumed(2, scopes=()),))]
+    assert [(one.scopes, one.is_bound) for one in read] == [(("a",), True), (("b",), True), ((), True)]

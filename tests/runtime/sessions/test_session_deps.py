@@ -30,7 +30,12 @@ from callboard.errors import MissingDeps, MissingFiles, MisuseError
 from callboard.replay import Recording
 from callboard.runtime.files.copying import mark_of
 from callboard.runtime.files.files import Files
-from callboard.runtime.sessions.session_deps import SessionDeps, files_of, labels_of, refuse_other_files
+from callboard.runtime.sessions.session_deps import (
+    SessionDeps,
+    files_of,
+    labels_of,
+    refuse_other_files,
+)
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 

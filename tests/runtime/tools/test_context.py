@@ -1,5 +1,6 @@
 import asyncio
 import doctest
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -20,6 +21,14 @@ from callboard.runtime.tools.context import (
     ToolContext,
 )
 from tests.tables import table
+
+
+def test_a_test_may_give_a_context_what_a_call_has_and_not_what_it_leaves() -> None:
+    assert [*inspect.signature(ToolContext).parameters] == [
+        *("address", "session_id", "tool", "call_id", "idempotency_key", "deps", "files", "http_settings"),
+        *("on_progress", "secrets", "shared", "memories", "profile", "toolbox", "given", "rights"),
+        *("labels", "tool_labels", "file_labels", "versions"),
+    ]
 
 
 def test_a_cancelled_context_says_so_and_raises() -> None:

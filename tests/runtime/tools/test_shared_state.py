@@ -13,6 +13,7 @@ from callboard.runtime.tools.shared_state import (
     UPDATES_MAX,
     StateAccess,
     declared,
+    is_key_name,
     state_keys,
 )
 from tests.tables import table
@@ -150,3 +151,8 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert UPDATES_MAX == 1_000
     assert UPDATE_BYTES_MAX == 1_000_000
     assert NAME_CHARS_MAX == 100
+
+
+def test_a_key_has_a_printable_name_of_1_to_100_characters() -> None:
+    names = ("", "n", "n" * 100, "n" * 101, "\n", 1)
+    assert [is_key_name(name) for name in names] == [False, True, True, False, False, False]

@@ -3,15 +3,20 @@
 from itertools import product
 from typing import cast
 
+import pytest
+
 from callboard.actors.protocol.client_messages import Ask, SessionOpened
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.postgres import batch, spending
 from callboard.runtime.log.postgres.batch import Known, Plan, statement_of
 from callboard.runtime.log.postgres.spending import SpendingTables
-from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.protocol import GENESIS, Append, Carried, Head
 from tests.runtime.log.kit import event, events, large
 
 
@@ -87,3 +92,38 @@ def test_a_batch_has_the_columns_of_all_that_its_sessions_changed() -> None:
         assert [words for place, _, words in stored if place == "title"] == ["What is it?"] * len(titles)
         assert sum(place == "details" for place, *_ in stored) == len(titles)
         assert ("tagged AS" in text) == (told in sessions)
+
+
+def test_the_columns_are_in_the_order_of_the_sessions_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (batch, spending):
+        for kind in ("int8s", "texts", "byteas"):
+            monkeypatch.setattr(module, kind, list, raising=False)
+    opened = SessionOpened(2, "host", (), ModelSpec("m"), tags=("a", "b"))
+    asked = Ask("r1", text_json("Why?"))
+    told = [Event(1, 5, "client", "supervisor", 0, opened), Event(2, 7, "client", "supervisor", 1, asked)]
+    others, use = [large(1, 9_000), event(2)], Charge("2026-11-28", "m", "host", Usage(1, 2, calls=3))
+    origins = {"s": Head(0, GENESIS), "t": Head(0, b"o" * 32)}
+    made = plan()
+    made.add(Append("t", 0, 1, others[:1], (), [use], [Carried(9, 1)]), Known(8, 1, origins["t"]))
+    made.add(Append("t", 1, 1, others[1:], (), [use], [Carried(4, 2)]), Known(8, 1, origins["t"]))
+    made.add(Append("s", 0, 3, told), Known(7, 3, origins["s"]))
+    made.add(Append("u", 5, 1, []), Known(9, 1, Head(5, b"u" * 32)))
+    sealed = [HashChain().seal_all(*of) for of in (("s", GENESIS, told), ("t", b"o" * 32, others))]
+    digests = [digest for one in sealed for digest in one.digests]
+    (cut,) = sealed[1].cuts[0]
+    _, values = made.statement(made.moves.values(), set(), cast(SpendingTables, None))
+    assert values == [
+        *([7, 8, 9], [3, 1, 1], [0, 0, 5], [GENESIS, b"o" * 32, b"u" * 32]),
+        *([2, 2, 5], [digests[1], digests[3], b"u" * 32], [7, others[1].at, 0]),
+        *(["unfinished", "", ""], ["", "", ""], ["host", "", ""], ["Why?", "", ""]),
+        *(['{"tags":["a","b"],"metadata":{},"waits_ms":0}', "", ""], [0, 0, 0], [1, 0, 0]),
+        *([7, 7, 8, 8], [1, 2, 1, 2], [5, 7, *(one.at for one in others)]),
+        *([0, 1, *(one.cause for one in others)], ["client", "client", *(one.sender for one in others)]),
+        ["supervisor", "supervisor", *(one.recipient for one in others)],
+        *(digests, [body for one in sealed for body in one.bodies]),
+        ["", "", f'[[{cut.offset},"{cut.digest.hex()}"]]', ""],
+        *([8], [cut.digest], [cut.digest], [cut.data]),
+        *([7, 7], ["a", "b"]),
+        *([8], ["2026-11-28"], ["m"], ["host"], [2], [4], [0], [0], [0], [0], [6], [0]),
+        *([8, 8], [9, 4], [1, 2]),
+    ]

@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.errors import StoreLocked, StoreTooNew
+from callboard.actors.protocol.errors import StoreLocked, StoreTooNew, StoreUnreadable
 from callboard.runtime.log.postgres import migrating
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import LeaseTables
+from callboard.runtime.log.postgres.migrating import Version, check_version, migrate, version
 from callboard.runtime.log.postgres.schema import MIGRATIONS, Migration
 from tests.postgres_server import execute, shared
 from tests.runtime.log.kit import run
 from tests.runtime.log.postgres.places import OnServer
+from tests.runtime.log.postgres.test_schema import Answers
+from tests.tables import table
 
 OWN, SINCE = len(MIGRATIONS), MIGRATIONS[-1].since
 
@@ -176,3 +180,46 @@ def test_no_migration_overlooks_a_worker_that_registers_meanwhile(
                 await migrating_
 
     asyncio.run(scene())
+
+
+def test_a_log_that_only_a_newer_callboard_can_use_is_refused() -> None:
+    check_version(Version(OWN + 1, OWN), "here")
+    with pytest.raises(StoreTooNew, match=f"here has schema {OWN + 2}, .* up to {OWN}; use"):
+        check_version(Version(OWN + 2, OWN + 1), "here")
+    with pytest.raises(StoreTooNew):
+        migrate(Answers(pg_class=[(1,)], value=[("schema", str(OWN + 1))]), "s", lambda: None, "here")
+
+
+@table(
+    ("rows", "found"),
+    [
+        ([("schema", "3")], Version(3, 3)),
+        ([("schema", "3"), ("since", "2")], Version(3, 2)),
+        ([], None),
+        ([("schema", "x")], None),
+    ],
+)
+def test_the_version_of_a_log_is_in_its_own_table_of_that_name(
+    rows: list[tuple[object, ...]], found: Version | None
+) -> None:
+    assert version(Answers(), "s") == Version(0, 0), "there is no such table"
+    if found is not None:
+        assert version(Answers(pg_class=[(1,)], value=rows), "s") == found
+        return
+    with pytest.raises(StoreUnreadable, match="has a table `meta` that is not callboard's"):
+        version(Answers(pg_class=[(1,)], value=rows), "s")
+
+
+def test_a_schema_is_made_only_where_there_is_neither_a_log_nor_a_schema() -> None:
+    made = []
+    of_schema = Answers()
+    of_schema.answers["WHERE nspname"] = [(1,)]
+    for answers in (
+        Answers(),
+        Answers(pg_namespace=[(1,)], value=[("schema", "1")]),
+        of_schema,
+    ):
+        begun: list[int] = []
+        migrate(answers, "s", partial(begun.append, 1), "here")
+        made.append(('CREATE SCHEMA "s"' in answers.said, len(begun)))
+    assert made == [(True, 1), (False, 0), (False, 1)]

@@ -1,15 +1,23 @@
-"""The tables: partitions by session numbers."""
+"""The tables: partitions by session numbers; servers that cannot keep a log."""
+
+from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.errors import StoreReadOnly, StoreUnreadable
 from callboard.runtime.log.postgres import schema as schemas
 from callboard.runtime.log.postgres.schema import (
     PARTITION_SESSIONS,
     SERVER_MIN,
+    check_age,
+    check_server,
+    make_partition,
+    partition_of,
 )
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
+from tests.tables import table
 
 
 def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_dropped(
@@ -56,3 +64,59 @@ def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_droppe
 def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert SERVER_MIN == 130_000
     assert PARTITION_SESSIONS == 65_536
+
+
+class Answers:
+    """A server that answers statements by their first words, and notes them."""
+
+    def __init__(self, **answers: list[tuple[object, ...]]) -> None:
+        self.answers = answers
+        self.said: list[str] = []
+
+    def __call__(self, statement: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        self.said.append(statement)
+        return next((rows for word, rows in self.answers.items() if word in statement), [])
+
+
+GOOD = ("UTF8", False, "off", "read committed")
+
+
+@table(
+    ("row", "error", "said"),
+    [
+        (GOOD, None, ""),
+        (("LATIN1", *GOOD[1:]), StoreUnreadable, "has the encoding LATIN1"),
+        (("UTF8", True, *GOOD[2:]), StoreReadOnly, "is a read-only replica"),
+        (("UTF8", False, "on", GOOD[3]), StoreReadOnly, "transactions of this role are read-only"),
+        ((*GOOD[:3], "serializable"), StoreUnreadable, "are serializable, and callboard needs"),
+    ],
+)
+def test_a_server_that_cannot_keep_a_log_is_refused_with_the_reason(
+    row: tuple[object, ...], error: type[Exception] | None, said: str
+) -> None:
+    server = Answers(server_encoding=[row])
+    if error is None:
+        check_server(server, SERVER_MIN, "here")
+        return
+    with pytest.raises(error, match=f"^here.*{said}"):
+        check_server(server, SERVER_MIN, "here")
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    check_age(130_000, "here")
+    with pytest.raises(StoreUnreadable, match="here is PostgreSQL 12: callboard needs 13 or later"):
+        check_age(129_999, "here")
+    with pytest.raises(StoreUnreadable, match="PostgreSQL 9"):
+        check_server(Answers(server_encoding=[GOOD]), 90_600, "here")
+
+
+def test_a_partition_has_the_events_of_65_536_sessions_and_is_made_once() -> None:
+    assert [partition_of(number) for number in (0, 65_535, 65_536)] == [0, 0, 1]
+    server, ready = Answers(), Answers(pg_class=[(1,)])
+    make_partition(server, "s", 2)
+    make_partition(ready, "s", 2)
+    assert server.said[-2:] == [
+        'CREATE TABLE "s".events_2 (LIKE "s".events INCLUDING ALL)',
+        'ALTER TABLE "s".events ATTACH PARTITION "s".events_2 FOR VALUES FROM (131072) TO (196608)',
+    ]
+    assert len(ready.said) == 1, "it is there: nothing waits for the lock"

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
-from callboard.runtime.log.protocol import Append, Head
+from callboard.actors.session.usage_books import Charge
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.spending import BudgetLimit
 from tests.postgres_server import execute
 from tests.runtime.log.kit import events, run
-from tests.runtime.log.postgres.places import OnServer
+from tests.runtime.log.postgres.places import OnServer, on_server
 
 SPANS = (("*", "2026-11"), ("user:*=user:7", "2026-11-29"))
 
@@ -170,3 +172,45 @@ def test_damaged_amounts_are_found_and_hide_no_session(place: OnServer, statemen
         await log.close()
 
     run(work)
+
+
+def charge(day: str, model: str, tokens: int) -> Charge:
+    return Charge(day, model, "host", Usage(tokens, 2, 3, 4, 5, 6, 1, 0))
+
+
+async def books_of(log: EventLog) -> list[object]:
+    """Return what a log says of spending and usage while two sessions spend, crash and go."""
+    books = log.spending
+    assert books is not None
+    said: list[object] = []
+
+    async def look() -> None:
+        said.append([await books.read(), await books.read(["*"]), await books.read([])])
+        said.append([await log.usage(), await log.usage("2026-11-29"), await books.unlogged()])
+        said.append([row.usage for row in await log.sessions()])
+
+    await log.open()
+    for name in "st":
+        await log.create(name, 1, "")
+        first, second = charge("2026-11-28", "m", 1), charge("2026-11-29", "n", 10)
+        changes: list[SpendingChange] = [reserved(name, 1), reserved(name, 2), reserved(name, 3)]
+        await log.append([Append(name, 0, 1, events(1, 1), changes, [first, second, first])])
+        await look()
+    settled = Settlement(reserved("s", 1), Need(3, 1))
+    await log.append([Append("s", 1, 1, events(2, 2), [settled], [charge("2026-11-29", "n", 5)])])
+    await look()
+    kept = [reserved("s", 2, 2), reserved("s", 4, 2)]
+    said.append(await books.hand_over("s", 2, kept, [reserved("s", 9)], 77))
+    await look()
+    await log.set_usage("s", [charge("2026-11-30", "p", 7), charge("2026-11-30", "p", 8)])
+    await look()
+    await log.delete("t")
+    await look()
+    await log.close()
+    return said
+
+
+@pytest.mark.parametrize("encryption_key", [None, b"k" * 32])
+def test_the_books_on_a_server_say_what_those_in_memory_say(encryption_key: bytes | None) -> None:
+    with on_server(encryption_key) as place:
+        assert run(lambda: books_of(place.log())) == run(lambda: books_of(MemoryLog()))

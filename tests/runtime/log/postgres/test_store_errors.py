@@ -15,7 +15,13 @@ from callboard.actors.protocol.errors import (
     StoreUnreadable,
 )
 from callboard.runtime.log.postgres.address import address_of
-from callboard.runtime.log.postgres.store_errors import is_passing, is_repeatable, is_starting, store_error
+from callboard.runtime.log.postgres.store_errors import (
+    is_of_pooler,
+    is_passing,
+    is_repeatable,
+    is_starting,
+    store_error,
+)
 from callboard.runtime.log.reading import open_reader
 from tests.tables import table
 
@@ -33,10 +39,14 @@ def failure(state: str, words: str = "it failed") -> Exception:
     ("state", "kind", "step"),
     [
         ("28P01", StoreUnreadable, "password"),
+        ("28000", StoreUnreadable, "pg_hba.conf"),
         ("3D000", StoreUnreadable, "createdb"),
         ("42501", StoreReadOnly, "GRANT"),
         ("25006", StoreReadOnly, "primary"),
-        ("42P01", StoreUnreadable, "restore"),
+        ("42P01", StoreUnreadable, "the log's tables were removed: restore"),
+        ("3F000", StoreUnreadable, "the log's schema was removed: restore"),
+        ("42703", StoreUnreadable, "the log's tables were changed: restore"),
+        ("53200", StoreFailed, "out of memory"),
         ("53100", StoreFailed, "make room"),
         ("53300", StoreFailed, "max_connections"),
         ("53400", StoreFailed, "resources"),
@@ -64,6 +74,10 @@ def test_each_error_has_a_type_and_a_next_step(state: str, kind: type[StoreError
         ("password authentication failed", "check the user name and the password"),
         ('database "db" does not exist', "createdb"),
         ("sorry, too many clients already", "max_connections"),
+        ("remaining connection slots are reserved", "max_connections"),
+        ("no password supplied", "check the user name and the password"),
+        ("LDAP authentication failed", "check the user name and the password"),
+        ('role "u" does not exist', "check that the server runs"),
         ("Connection refused", "check that the server runs"),
     ],
 )
@@ -71,6 +85,36 @@ def test_errors_before_the_server_answers_have_no_code(words: str, step: str) ->
     found = store_error(failure("", words), ADDRESS, "opening")
     assert isinstance(found, StoreUnreadable)
     assert step in str(found)
+
+
+def test_an_error_without_a_code_is_one_of_connecting_only_while_the_log_is_opened() -> None:
+    found = store_error(failure("", "password authentication failed"), ADDRESS, "append")
+    assert type(found) is StoreFailed
+    assert "()" not in str(found)
+    assert "resume" in str(found)
+    assert type(store_error(failure("53100"), ADDRESS, "opening")) is StoreFailed
+
+
+def test_a_prepared_statement_that_a_pooler_lost_or_knows_has_done_nothing() -> None:
+    states = ("26000", "42P05", "40001", "")
+    assert [is_of_pooler(failure(state)) for state in states] == [True, True, False, False]
+
+
+@table(
+    "words",
+    [
+        "wrong PASSWORD",
+        "GSSAPI authentication was refused",
+        "no pg_hba.conf entry for host",
+        'database "d" does not exist',
+        "could not translate host name",
+        "SSL is not on",
+        "the certificate has expired",
+        "socket: Permission denied",
+    ],
+)
+def test_what_time_does_not_change_is_not_tried_again(words: str) -> None:
+    assert not is_passing(failure("", words))
 
 
 def test_only_conflicts_may_be_sent_again() -> None:
