@@ -9,6 +9,8 @@ shrinking and hand in their results; which job is first depends on the system, a
 Starting a process that makes runs for a campaign, for a scenario that is found there by its name.
 """
 
+import atexit
+import gc
 import os
 import pickle
 import signal
@@ -148,11 +150,17 @@ def start(
     _check_named(scenario)
     context = get_context("spawn")  # not fork: the child gets its arguments and no other state
     ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, scenario, *about), daemon=True)
+    process = context.Process(target=_run, args=(target, theirs, scenario, *about), daemon=True)
     with _environment(environment or {}), _deaf():
         process.start()
     theirs.close()
     return process, ours
+
+
+def _run(target: Callable[..., None], *arguments: object) -> None:
+    # Else Python looks for garbage among all modules at the end of the process.
+    atexit.register(gc.freeze)
+    target(*arguments)
 
 
 def _check_named(scenario: object) -> None:

@@ -6,6 +6,7 @@ ends when stdin does, so when its parent is gone; in the middle of a check, a se
 
 import contextlib
 import faulthandler
+import gc
 import os
 import struct
 import sys
@@ -57,6 +58,7 @@ def main() -> None:
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer every request of the stream; its end ends this."""
     import_module("callboard.runtime.schemas.validation")  # before HELLO: no check's time pays for it
+    gc.freeze()  # the searches for garbage leave the modules out, also the one at the end
     engine = Engine()
     _write(answers, frame(HELLO))
     while header := requests.read(LENGTH.size):
