@@ -16,7 +16,7 @@ from callboard.cli.output import attributes, emit_json, emit_lines, width_of_std
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
 from callboard.cli.word_wrap import wrapped
-from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, words_of
+from callboard.replay.descriptions import CHARS_MAX, words_of
 from callboard.replay.formats import duration, local_time, utc
 from callboard.replay.grouping import Span
 from callboard.replay.refused_calls import RefusedCall
@@ -122,7 +122,7 @@ def _name(span: Span) -> str:
 
 def _line(span: Span, what: str, outcome: str, *, has_reason: bool) -> Text:
     end = span.last.seq if span.outcome else ""
-    style = "red" if span.outcome in BAD_OUTCOMES else "green" if span.outcome else "cyan"
+    style = "red" if span.is_bad else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
     line.append(f"{what}  ", style="not bold")
     line.append(outcome, style=f"not bold {style}")
