@@ -112,6 +112,11 @@ class Span:
         return named((self.agent, turn, getattr(self.body, "call", OF_MODEL))) if turn else ""
 
     @property
+    def is_bad(self) -> bool:
+        """Return whether it did not do what was asked. A turn that failed has the code of the failure."""
+        return self.outcome in BAD_OUTCOMES or (self.kind == "turn" and self.outcome not in ("", "ok"))
+
+    @property
     def reason(self) -> str:
         """Return why it did not do what was asked; empty if it did."""
         return self.body.reason if isinstance(self.body, RefusedCall) else self.failure

@@ -12,10 +12,11 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.session.place_names import call_name
-from callboard.cli.output import attributes, emit_json, emit_lines
+from callboard.cli.output import attributes, emit_json, emit_lines, width_of_stdout
 from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, words_of
+from callboard.cli.word_wrap import wrapped
+from callboard.replay.descriptions import CHARS_MAX, words_of
 from callboard.replay.formats import duration, local_time, utc
 from callboard.replay.grouping import Span
 from callboard.replay.refused_calls import RefusedCall
@@ -24,6 +25,7 @@ from callboard.runtime.log.protocol import Stored
 _WIDE_FROM: Final = 110
 _ROUTE: Final = 20
 _CALL: Final = 10
+_REASON_INDENT: Final = 13  # the columns of a span's events
 
 
 def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
@@ -92,17 +94,24 @@ def emit_spans(session: str, log: str, is_wanted: Callable[[Span], bool], *, as_
         for span in chosen:
             emit_json(_json(row.session_id, span), is_line=True)
     else:
-        emit_lines(span_lines(chosen))
+        emit_lines(span_lines(chosen, width_of_stdout()))
 
 
-def span_lines(spans: Sequence[Span]) -> Iterator[Text]:
-    """Yield a line for each span. Columns are no wider than they need, since 80 have to do."""
+def span_lines(spans: Sequence[Span], width: int) -> Iterator[Text]:
+    """Yield a line for each span. Columns are no wider than they need, since 80 have to do.
+
+    A narrow terminal has no room for a reason beside them, so a line of its own says why a span failed.
+    """
     places = [safe_line(span.place or span.agent, 24) for span in spans]
     names = [_name(span) for span in spans]
     ends = [span.outcome or "open" for span in spans]
     widths = [max(map(len, texts), default=0) for texts in (places, names, ends)]
     for span, place, name, end in zip(spans, places, names, ends, strict=True):
-        yield _line(span, f"{place:<{widths[0]}}  {name:<{widths[1]}}", f"{end:<{widths[2]}}")
+        what = f"{place:<{widths[0]}}  {name:<{widths[1]}}"
+        yield _line(span, what, f"{end:<{widths[2]}}", has_reason=width >= _WIDE_FROM)
+        if span.reason and width < _WIDE_FROM:
+            said = wrapped(safe_line(span.reason, 300), max(1, width - _REASON_INDENT))
+            yield from (Text(" " * _REASON_INDENT + line, style="red") for line in said.split("\n"))
 
 
 def _name(span: Span) -> str:
@@ -111,24 +120,26 @@ def _name(span: Span) -> str:
     return f"{span.kind} {name}".strip() + again
 
 
-def _line(span: Span, what: str, outcome: str) -> Text:
+def _line(span: Span, what: str, outcome: str, *, has_reason: bool) -> Text:
     end = span.last.seq if span.outcome else ""
-    style = "red" if span.outcome in BAD_OUTCOMES else "green" if span.outcome else "cyan"
+    style = "red" if span.is_bad else "green" if span.outcome else "cyan"
     line = Text(f"{span.first.seq:>5}-{end:<5}  ", style="bold")
     line.append(f"{what}  ", style="not bold")
     line.append(outcome, style=f"not bold {style}")
     line.append(f" {duration(span.duration_ms):>5}  ", style="not bold dim")
     # The reason and the note first: they are what the other columns do not tell.
-    line.append(f"{safe_line(span.failure, 300)}: " if span.failure else "", style="not bold red")
+    if has_reason and span.failure:
+        line.append(f"{safe_line(span.failure, 300)}: ", style="not bold red")
     line.append(f"{safe_line(span.note, 300)}: " if span.note else "", style="not bold yellow")
-    line.append(_summary(span), style="not bold")
+    line.append(_summary(span, has_reason=has_reason), style="not bold")
     return line
 
 
-def _summary(span: Span) -> str:
-    """Return the message of a span, without the parts that the columns show."""
+def _summary(span: Span, *, has_reason: bool) -> str:
+    """Return the message of a span, without the parts that the columns or the next line show."""
     if isinstance(span.body, RefusedCall):
-        return safe_line(f"{bytes(span.body.arguments).decode()} → {span.body.reason}", 200)
+        reason = f" → {span.body.reason}" * has_reason
+        return safe_line(f"{bytes(span.body.arguments).decode()}{reason}", 200)
     if isinstance(span.body, Tell):
         return safe_line(span.body.text, 200)
     if isinstance(span.body, CallTool):

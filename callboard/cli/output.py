@@ -11,12 +11,14 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from callboard.cli.terminal_escape import safe_json, safe_line, safe_text
+from callboard.cli.word_wrap import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 # The width of a pipe or file: nothing is cut or wrapped there.
 WIDE: Final = 10_000
+_TEXT_MIN: Final = 20  # columns of a text beside its label
 # Events of a session with a progress line: a smaller one is done before anybody could read it.
 _PERCENT_FROM: Final = 1_000
 
@@ -137,12 +139,22 @@ def padded(cell: str, width: int, *, is_right: bool = False) -> str:
     return fill + cell if is_right else cell + fill
 
 
+def broken(text: str, indent: int = 0) -> str:
+    """Break the lines of a text at words for the terminal, but not for a pipe. indent: columns before it."""
+    width = width_of_stdout()
+    return text if width >= WIDE else wrapped(text, max(_TEXT_MIN, width - indent))
+
+
 def fields(pairs: Mapping[str, str]) -> list[Text]:
-    """Format labels and values, the lines of a value below each other. Empty values are left out."""
+    """Format labels and values, the lines of a value below each other. Empty values are left out.
+
+    A line that is longer than the terminal is broken at words.
+    """
     width = max(map(len, pairs), default=0)
     lines = []
     for label, value in pairs.items():
-        for place, part in enumerate(safe_text(value).split("\n") if value else ()):
+        shown = broken(safe_text(value), width + 2)
+        for place, part in enumerate(shown.split("\n") if value else ()):
             head = label if not place else ""
             lines.append(Text.assemble((f"{head:<{width}}  ", "bold"), part))
     return lines

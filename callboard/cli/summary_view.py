@@ -16,7 +16,7 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.diagnose_command import emit_headline
 from callboard.cli.options import log_flag
 from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, usage_text
-from callboard.cli.output import attributes, emit_json, emit_lines, fields, talk
+from callboard.cli.output import attributes, broken, emit_json, emit_lines, fields, talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import usage_of
 from callboard.replay.formats import counted, duration, local, utc, whole_prompt
@@ -203,7 +203,8 @@ def _emit_failures(failures: list[Failure], most: int) -> None:
 def _emit_failure(failure: Failure, more: int) -> None:
     head = f"event {failure.seq}, {_whose(failure)}: {failure.name}: {failure.why}"
     again = f" ({more:,} more like this)" if more else ""
-    emit_lines([Text(safe_line(head, 1_000) + again)])
+    said = broken(safe_line(head, 1_000) + again)
+    emit_lines([Text(line) for line in said.split("\n")])
     if failure.trace:
         emit_lines([Text(indented(failure.trace), style="dim")])
 

@@ -152,6 +152,10 @@ _NUMBER: Final = re.compile(
 )
 """A number, and behind a comma its decimals, or the next number of a list."""
 
+_RUN: Final = re.compile(rb"\d(?:[,.' ]?\d){4,}")
+"""Where such a number may stand. It is found many times sooner than the number itself."""
+
+_BESIDE: Final = 2  # bytes beside a number that say whether it is one
 _SIGNS: Final = re.compile(rb"[^\d]")
 _DIGITS_MIN: Final = 5
 _SIGNIFICANT_MIN: Final = 3  # 120,000 is like 10,000 by chance
@@ -181,11 +185,14 @@ class _Number(NamedTuple):
 
 
 def _numbers(text: bytes) -> Iterator[_Number]:
-    for number, decimals in _NUMBER.findall(_ESCAPES.sub(b" ", text)):
-        for found in (number, number + decimals) if decimals else (number,):
-            digits = _SIGNS.sub(b"", found)
-            if len(digits) >= _DIGITS_MIN and len(digits.strip(b"0")) >= _SIGNIFICANT_MIN:
-                yield _Number(digits.decode(), found.decode())
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        around = _ESCAPES.sub(b" ", text[max(0, start - _BESIDE) : end + _BESIDE])
+        for number, decimals in _NUMBER.findall(around):
+            for found in (number, number + decimals) if decimals else (number,):
+                digits = _SIGNS.sub(b"", found)
+                if len(digits) >= _DIGITS_MIN and len(digits.strip(b"0")) >= _SIGNIFICANT_MIN:
+                    yield _Number(digits.decode(), found.decode())
 
 
 class CopiedNumbers(CallCheck):

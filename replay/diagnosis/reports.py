@@ -150,12 +150,53 @@ def _odd_numbers(column: list[tuple[Event, Any]], name: str) -> Iterator[tuple[E
 
 
 def _odd_words(column: list[tuple[Event, object]], name: str) -> Iterator[tuple[Event, str]]:
+    systems = [system_of(value) for _, value in column]
+    if all(systems):
+        yield from _odd_systems(column, name, systems)
+        return
     if not _MEASURES.intersection(_WORDS.findall(name.casefold())):
         return
     (usual, count), *_ = Counter(repr(value) for _, value in column).most_common()
     if len(column) - count == 1 and count >= SIBLINGS_MIN - 1:
         event, odd = next((event, value) for event, value in column if repr(value) != usual)
         yield event, f"reported {name} = {odd!r:.60}; {count:,} siblings reported {usual:.60}"
+
+
+_MEASURE: Final = re.compile(r"\s*([€$£¥]?)\s*[-+]?\d[\d.,]*\s*([^\W\d]+|[€$£¥%]|°[CF])?\s*")
+_SYSTEMS: Final = {
+    unit: system
+    for system, units in {
+        "metric": "mm cm m km g kg t ml l °C",
+        "imperial": "in ft yd mi oz lb lbs gal °F",
+        "euros": "€ EUR",
+        "dollars": "$ USD",
+        "pounds": "£ GBP",
+        "yen": "¥ JPY",
+    }.items()
+    for unit in units.split()
+}
+
+
+def system_of(value: object) -> str:
+    """Return the system of the unit in a text such as `26.7 lb`; '' for any other value.
+
+    Units of one system vary with the size of a thing, such as 900 g and 1.2 kg, so they are all the same.
+    """
+    found = _MEASURE.fullmatch(value) if isinstance(value, str) else None
+    return _SYSTEMS.get(found[1] or found[2] or "", "") if found else ""
+
+
+def _odd_systems(
+    column: list[tuple[Event, object]], name: str, systems: Sequence[str]
+) -> Iterator[tuple[Event, str]]:
+    (usual, count), *_ = Counter(systems).most_common()
+    if len(column) - count == 1 and count >= SIBLINGS_MIN - 1:
+        event, value = next(one for one, system in zip(column, systems, strict=True) if system != usual)
+        example = next(one for (_, one), system in zip(column, systems, strict=True) if system == usual)
+        yield (
+            event,
+            f"reported {name} = {value!r:.60}; its {count:,} siblings use units such as {example!r:.60}",
+        )
 
 
 _UNUSED_MAX: Final = 1 / 3  # of a parent's reports may be unused without being a sign of its way to work

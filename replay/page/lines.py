@@ -54,6 +54,8 @@ _KINDS: Final = {
 }
 """The topic of each kind of event, and the field that names the event which it stands for or comes from."""
 
+_WEIGHTS: Final = {kind.__name__: one.weight for kind, one in DESCRIPTIONS.items() if one.weight}
+
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # A long string or name, which has a colon behind it, and all before it that stays as it is: short strings.
 # It always matches from where the last one ended, so never from within a string.
@@ -138,6 +140,7 @@ class SessionLines:
                 "diverged": self._changes.diverged,
                 "cut": self._cutting.cut,
                 "kinds": _KINDS,
+                "weights": _WEIGHTS,
                 "bad": sorted(BAD_OUTCOMES),
                 **self._columns.plain(since),
                 **extra,

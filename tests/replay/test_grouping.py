@@ -162,3 +162,12 @@ def test_attempts_that_failed_in_the_same_way_are_one_note() -> None:
     recording = simulate({"host": [busy, busy, busy, slow, Reply("Done.")]})
     (turn,) = (span for span in recording.spans() if span.kind == "turn")
     assert turn.note == "attempts 1 to 3: overloaded; attempt 4: timeout"
+    assert not turn.is_bad
+
+
+def test_a_turn_whose_model_failed_is_bad_whatever_the_code() -> None:
+    found = simulate({"host": [Reply(failure=ModelFailure("not_found_error"))]}).spans()
+    assert {(span.kind, span.outcome): span.is_bad for span in found} == {
+        ("ask", "model_error"): True,
+        ("turn", "not_found_error"): True,
+    }

@@ -8,7 +8,7 @@ import { argumentsBlock, contentBlock, contentBlocks, plainText } from "./blocks
 import { editBlock, patchLines } from "./edits.js";
 import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
 import { copied, writtenEntries, jsonBlock, writtenJson } from "./json.js";
-import { partsOf, sourceOf, wayTo } from "./why.js";
+import { essential, partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
 const TABS = [
@@ -22,6 +22,7 @@ const BESIDE_TAB = ["beside", "Beside", "The same event of the other session (b)
 const LISTED = 40;
 const LEAST_ELEMENTS = 30; // of a view's longest part, before a button
 const STATE_ELEMENTS = 8; // of a state beside its changes
+const WAY_SHOWN = 12; // events of a long way, beside those that matter
 const LINE_ELEMENTS = 2; // of an event in one line
 const WHY_ELEMENTS = 12; // of a reason beside its lines
 const REQUEST_ELEMENTS = 10; // of a request beside its messages
@@ -294,9 +295,9 @@ export class DetailView {
     return [
       make("h3", {}, "where a value came from"), field, found,
       make("h3", {}, `the way to it: ${way.length} events`),
-      ...folded(way, room, (one) => this.lineOf(one)),
+      ...folded(session, way, room, (one) => this.lineOf(one)),
       make("h3", {}, `made of ${parts.length} ${parts.length === 1 ? "event" : "events"}`),
-      ...folded(parts, room, (one) => this.lineOf(one)),
+      ...folded(session, parts, room, (one) => this.lineOf(one)),
     ];
   }
 
@@ -304,9 +305,9 @@ export class DetailView {
     if (!value) return [];
     const { way, also, madeOf } = sourceOf(this.session, seq, value);
     if (!way.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
-    const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(seqs, this.room / 3, (one) => this.lineOf(one))] : []);
+    const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(this.session, seqs, this.room / 3, (one) => this.lineOf(one))] : []);
     return [
-      ...folded(way, this.room / 3, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
+      ...folded(this.session, way, this.room / 3, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
       ...(also.length ? [make("p", { class: "hint" }, `★ is one of ${also.length + 1} places that hold it.`)] : []),
       ...listed("also in, and no log says which of them was read", also),
       ...listed(`event ${way.at(-1)} was made of`, madeOf),
@@ -345,14 +346,29 @@ export class DetailView {
   }
 }
 
-/** Return lines for the first and last events of a long path, with a button for those between. */
-function folded(seqs, room, lineOf) {
-  const half = Math.max(2, Math.floor(room / LINE_ELEMENTS / 2));
-  if (seqs.length <= 2 * half) return seqs.map(lineOf);
-  const between = seqs.slice(half, -half);
-  const more = make("button", { class: "more" }, `${between.length.toLocaleString("en")} events between`);
-  more.addEventListener("click", () => more.replaceWith(...folded(between, 2 * room, lineOf)));
-  return [...seqs.slice(0, half).map(lineOf), more, ...seqs.slice(-half).map(lineOf)];
+/** Return lines for the essential events of a long path, and a button for those between. */
+function folded(session, seqs, room, lineOf) {
+  const lines = Math.max(4, Math.floor(room / LINE_ELEMENTS / 2)); // a button for each
+  const told = essential(session, seqs, Math.min(WAY_SHOWN, lines));
+  const shown = new Set(told.length <= lines ? told : [...told.slice(0, lines / 2), ...told.slice(-lines / 2)]);
+  const parts = [];
+  let left = [];
+  for (const seq of [...seqs, 0]) {
+    if (seq && !shown.has(seq)) {
+      left.push(seq);
+      continue;
+    }
+    if (left.length) parts.push(left.length === 1 ? lineOf(left[0]) : between(left, room, lineOf));
+    if (seq) parts.push(lineOf(seq));
+    left = [];
+  }
+  return parts;
+}
+
+function between(seqs, room, lineOf) {
+  const more = make("button", { class: "more between" }, `${seqs.length.toLocaleString("en")} events between`);
+  more.addEventListener("click", () => more.replaceWith(...firstParts(seqs.map((one) => () => lineOf(one)), room, "more events")));
+  return more;
 }
 
 /** Return the name of a value, with a button that copies the value. */

@@ -108,7 +108,7 @@ export class VirtualList {
     const first = Math.max(0, Math.floor(this.drawnTop / this.rowHeight) - 1);
     const seen = Math.ceil(this.container.clientHeight / this.rowHeight) + 2;
     const count = Math.max(0, Math.min(seen, this.length - first));
-    while (this.rows.length < count) this.space.append(this.rows[this.rows.push(make("div", { class: "row" })) - 1]);
+    while (this.rows.length < count) this.space.append(this.rows[this.rows.push(this.newRow()) - 1]);
     while (this.rows.length > count) this.rows.pop().remove();
     this.rows.forEach((row, offset) => {
       row.style.transform = `translateY(${(first + offset) * this.rowHeight}px)`;
@@ -118,16 +118,21 @@ export class VirtualList {
     if (!this.hasLinks) this.tell();
   }
 
-  /** Tell screen readers of the rows, and which of them is chosen. */
+  newRow() {
+    return make("div", this.hasLinks ? { class: "row" } : { class: "row", role: "option", id: `${this.container.id}-${this.rows.length}` });
+  }
+
+  /** Tell screen readers which row is chosen. Only what changes is set: each change of an attribute costs a style. */
   tell() {
     const { container, rows } = this;
-    container.role = this.length ? "listbox" : null;
-    container.removeAttribute("aria-activedescendant");
+    let chosen = "";
     for (const row of rows) {
       const isChosen = row.classList.contains("chosen");
-      Object.assign(row, { role: "option", id: `${container.id}-${row.dataset.index}`, ariaSelected: String(isChosen) });
-      if (isChosen) container.setAttribute("aria-activedescendant", row.id);
+      if (isChosen) chosen = row.id;
+      if (row.ariaSelected !== String(isChosen)) row.ariaSelected = String(isChosen);
     }
+    setIfOther(container, "role", this.length ? "listbox" : "");
+    setIfOther(container, "aria-activedescendant", chosen);
   }
 
   /** Scroll as little as needed to show a row. */
@@ -139,6 +144,12 @@ export class VirtualList {
       container.scrollTop = top + 3 * rowHeight - container.clientHeight;
     this.refresh();
   }
+}
+
+function setIfOther(element, name, value) {
+  if ((element.getAttribute(name) ?? "") === value) return;
+  if (value) element.setAttribute(name, value);
+  else element.removeAttribute(name);
 }
 
 /** Make a row of buttons of which one is pressed. */

@@ -169,9 +169,9 @@ export class ListView {
     const isBad = isBadSpan(session, span);
     row.className = `row story ${SPAN_TONES[span.kind]}${isCurrent ? " chosen" : ""}${isBad ? " bad" : ""}`;
     const used = usedBy(session, span);
-    const tries = span.attempts > 1 ? ` ×${span.attempts}` : "";
+    const tries = span.attempts > 1 && make("span", { class: "badge" }, `${span.attempts} attempts`);
     const kind = cell("kind", isParent && make("span", { class: "fold", title: "Fold or unfold its agents (← →)" }, isFolded ? "▸ " : "▾ "), SPAN_NAMES[span.kind] ?? span.kind);
-    const took = cell("took", `${durationText(session.times[span.last] - session.times[span.first])}${tries}`);
+    const took = cell("took", durationText(session.times[span.last] - session.times[span.first]));
     if (app.lanes?.axis === "time") took.style.background = waterfall(session, span);
     kind.style.marginLeft = `${LEVEL * Math.min(depth, DEPTH_MAX)}px`;
     row.replaceChildren(
@@ -179,7 +179,7 @@ export class ListView {
       cell("time", clock(session, span.first)),
       cell("agent", span.agent),
       kind,
-      cell("says", hiddenMark(session, hidden), otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
+      cell("says", hiddenMark(session, hidden), tries, otherModel(session, span), span.kind === "ask" ? "" : make("b", {}, `${span.name} `), storyOf(session, span), answerOf(session, span), noteOf(span)),
       ...(used ? [cell("used", used)] : []),
       took,
       cell("outcome", span.outcome || "open"),

@@ -24,7 +24,7 @@ import { States } from "./states.js";
 import { SummaryView } from "./summary.js";
 import { TreeView } from "./tree.js";
 import { openVariants } from "./variants.js";
-import { partsOf, sourceOf, wayTo } from "./why.js";
+import { essential, partsOf, sourceOf, wayTo } from "./why.js";
 import { forkOf, isFailure, summaryOf } from "./words.js";
 
 const AXES = [["order", "Order", "By the order of the log"], ["time", "Time", "By the clock"], ["cause", "Cause", "By the number of causes before"]];
@@ -469,7 +469,7 @@ async function start() {
     const session = await loadSession(byId("data"));
     const other = await loadSession(byId("beside"), session);
     const app = new App(session, other && new Beside(session, other));
-    globalThis.callboard = Object.assign(app, { wayTo, partsOf, sourceOf, forkOf, usedBy, delegationsIn, editIn, sendable, curlOf, pythonOf });
+    globalThis.callboard = Object.assign(app, { wayTo, partsOf, essential, sourceOf, forkOf, usedBy, delegationsIn, editIn, sendable, curlOf, pythonOf });
     document.body.dataset.ready = String(Math.round(performance.now()));
     if (server.has_list) Object.assign(byId("all-sessions"), { hidden: false, href: "./" });
     if (server.mayAct) app.allowActs();

@@ -174,3 +174,24 @@ function conversation(session, reply) {
       for (const one of session.body(at).new ?? []) named.add(one);
   return [...named].sort((one, other) => one - other);
 }
+
+/** Return whether an event stays in every list: failures, retries, other models, inputs from outside. As `matters` of replay/steps.py. */
+function matters(session, seq) {
+  const kind = session.kinds[seq];
+  if (session.words[seq][0] === "!" || session.summary.weights[kind] === "outside") return true;
+  const { attempt = 1, model = "", arguments: given = null } = ["TurnRequested", "ModelReplied", "ApprovalGiven"].includes(kind) ? session.body(seq) : {};
+  return (kind === "TurnRequested" && attempt > 1) || Boolean(model) || given !== null;
+}
+
+/** Return the events to show of a list that is longer than `most`: bookkeeping is left out first. As `essential` of replay/steps.py. */
+export function essential(session, seqs, most) {
+  if (seqs.length <= most) return seqs;
+  const isEnd = (place) => place === 0 || place === seqs.length - 1;
+  const kept = seqs.filter((seq, place) => isEnd(place) || matters(session, seq) || session.summary.weights[session.kinds[seq]] !== "bookkeeping");
+  if (kept.length <= most) return kept;
+  const plain = kept.filter((seq) => !matters(session, seq));
+  const room = Math.max(0, most - (kept.length - plain.length));
+  const half = Math.floor(room / 2);
+  const ends = new Set([...plain.slice(0, room - half), ...plain.slice(plain.length - half), seqs[0], seqs.at(-1)]);
+  return kept.filter((seq) => ends.has(seq) || matters(session, seq));
+}

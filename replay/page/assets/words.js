@@ -16,7 +16,7 @@ export function isFailure(session, seq) {
 
 /** Return whether the outcome of a span is a bad one. */
 export function isBadSpan(session, span) {
-  return session.summary.bad.includes(span.outcome);
+  return session.summary.bad.includes(span.outcome) || (span.kind === "turn" && span.outcome !== "" && span.outcome !== "ok"); // the code of a failure
 }
 
 /** Return a message in one line. */

@@ -120,6 +120,14 @@ def currency() -> Recording:
     return _team([*prices, {"price": 405, "currency": "USD"}], "Find the price of", "2,415 EUR.")
 
 
+def pounds() -> Recording:
+    """Weigh one box in pounds."""
+    weights: list[dict[str, object]] = [
+        {"weight": one} for one in ("12.1 kg", "900 g", "26.7 lb", "12.4 kg", "11.9kg")
+    ]
+    return _team(weights, "Weigh box", "12.1 kg, 900 g, 26.7 lb, 12.4 kg, 11.9kg")
+
+
 def ignored() -> Recording:
     """Ask for a sum, and answer another one."""
     replies = {"host.1": [report({"refund_cents": 41_900})]}
@@ -341,6 +349,7 @@ PLANTED = (
     Planted("cents among euros", cents, "outlier", "host.3", "50,200"),
     Planted("lost digits", lost_digits, "outlier", "host.12", "823,591"),
     Planted("another currency", currency, "outlier", "host.6", "USD"),
+    Planted("pounds among kilograms", pounds, "outlier", "host.3", "26.7 lb"),
     Planted("an ignored report", ignored, "unused_report", "host.1", "appears in any later reply"),
     Planted("one ignored report of six", ignored_one_of_many, "unused_report", "host.6", "no value"),
     Planted("a late correction", late_words, "late_message", "host", "after send"),

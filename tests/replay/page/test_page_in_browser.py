@@ -13,6 +13,7 @@ from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
+from callboard.replay.steps import essential
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
@@ -87,6 +88,30 @@ def test_why_is_the_same_as_in_python(shown: tuple[Browser, Recording]) -> None:
         why = recording.why(seq)
         assert way == [one.seq for one in why.way], seq
         assert parts == [one.seq for one in why.parts], seq
+
+
+def test_a_long_way_keeps_the_same_events_as_in_python(shown: tuple[Browser, Recording]) -> None:
+    tab, recording = shown
+    events = list(recording.events)[:400]
+    seqs = [event.seq for event in events]
+    for most in (4, 12, 60, 1_000):
+        found = in_page(tab, f"callboard.essential(callboard.session, {seqs}, {most})")
+        assert found == [event.seq for event in essential(events, most)], most
+
+
+def test_a_way_shows_each_failure_and_all_events_on_demand(tab: Browser, tmp_path: Path) -> None:
+    recording = Recording.open(MemoryReader(stored(golden("everything"))))
+    tab.open(write_page(recording, tmp_path))
+    ended = next(event.seq for event in recording.events if event.kind == "AskEnded")
+    way = [one.seq for one in recording.why(ended).way]
+    lines = "[...document.querySelectorAll('#detail .line')].map((one) => parseInt(one.textContent.trim()))"
+    tab.run(f"callboard.select({ended}); callboard.detail.show('why')")
+    shown = tab.run(lines)
+    assert len(shown) < len(way)
+    assert {one.seq for one in essential(recording.why(ended).way, 12)} <= set(shown)
+    for _ in way:
+        tab.run("document.querySelector('#detail .between')?.click()")
+    assert set(way) <= set(tab.run(lines))
 
 
 def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.recording import Recording
+from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
+from tests.replay.diagnosis.kit import simulate
 from tests.replay.exports.kit import log_of
 from tests.replay.page.kit import PageData, page_of, write_page
 
@@ -151,3 +154,14 @@ def test_words_and_changed_approvals_have_rows_with_their_notes(tmp_path: Path) 
         texts, (("Wait!", "read in turn 2"), ('changed to {"eur":454}; too much',)), strict=True
     ):
         assert all(one in text for one in expected), text
+
+
+def test_a_turn_that_failed_is_marked_with_its_attempts(tab: Browser, tmp_path: Path) -> None:
+    busy = Reply(failure=ModelFailure("overloaded", is_retryable=True))
+    gone = Reply(failure=ModelFailure("not_found_error"))
+    tab.open(write_page(simulate({"host": [busy, busy, gone]}), tmp_path), "#2")
+    rows = "[...document.querySelectorAll('#list .row')]"
+    turn = f"{rows}.find((row) => row.querySelector('.kind').textContent === 'turn')"
+    assert tab.run(f"{turn}.classList.contains('bad')")
+    assert "3 attempts" in tab.run(f"{turn}.querySelector('.says').textContent")
+    assert "attempts 1 to 2: overloaded" in tab.run(f"{turn}.querySelector('.says').textContent")
