@@ -113,12 +113,12 @@ class Span:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether it did not do what was asked. A turn that failed has the code of the failure."""
+        """Return whether the request was not carried out. A turn that failed has the code of the failure."""
         return self.outcome in BAD_OUTCOMES or (self.kind == "turn" and self.outcome not in ("", "ok"))
 
     @property
     def reason(self) -> str:
-        """Return why it did not do what was asked; empty if it did."""
+        """Return the reason if the request was not carried out, else an empty text."""
         return self.body.reason if isinstance(self.body, RefusedCall) else self.failure
 
     @property

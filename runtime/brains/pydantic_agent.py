@@ -8,7 +8,7 @@ run in a unit of its own, and keeps what that returns. A tool call in our log is
 effect, an approval and limits, and may run in a process that never had the closure. So it is not used.
 
 Rules
-  - Each agent that runs in the brain runs through its gate, in whatever function its run begins.
+  - Each agent that runs in the brain runs through its gate, wherever its run begins.
   - A refusal for want of budget or of turns latches: the program ends so, even if the framework hides it.
 """
 

@@ -1,7 +1,7 @@
 """The owner's side of followed sessions: it notifies their followers of new events and of text under way.
 
 Rules
-  - Only sessions that somebody follows are announced, and only after their events are committed.
+  - Only followed sessions are announced, and only after their events are committed.
   - All that has happened in `EVERY_S` goes into one statement, on a connection that does nothing else.
   - News that could not be sent are sent later. Text that could not be sent is dropped, as is text beyond
     `TEXT_CHARS_MAX`: nothing waits for a follower, and followers see the gap by the offset of the next piece.
@@ -81,7 +81,7 @@ class Announcer:
     # --- what is followed -------------------------------------------------------------
 
     def look(self, owner: int, sessions: Iterable[str]) -> Callable[[LeaseTables], Seen]:
-        """Return a function that reads what is followed of an owner's sessions, unless all is as before."""
+        """Return a function that reads the followers of an owner's sessions, unless they are as before."""
         owned, newest = (owner, frozenset(sessions)), self._newest
         is_fresh = owned == self._owned and monotonic_ms() - self._looked_ms < LOOK_MS
 

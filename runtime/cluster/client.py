@@ -7,7 +7,7 @@ read from the log, so it does not matter which worker has the session, or whethe
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
@@ -37,6 +37,7 @@ from callboard.runtime.log.reading import is_server, server_of
 from callboard.runtime.log.session_rows import ForksChoice, SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.call_options import PlainPrompt, SubmitOptions
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.labels import checked_tag, checked_tags
 from callboard.runtime.sessions.live_sessions import live_sessions_of
@@ -109,7 +110,7 @@ class Client:
     async def submit(
         self,
         session_id: str,
-        prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
+        prompt: PlainPrompt,
         *,
         host: str = "",
         tags: Sequence[str] = (),
@@ -141,31 +142,13 @@ class Client:
         return name
 
     async def ask(
-        self,
-        session_id: str,
-        prompt: str | Sequence[Mapping[str, object]] | Mapping[str, object],
-        *,
-        host: str = "",
-        tags: Sequence[str] = (),
-        output_schema: Mapping[str, object] | None = None,
-        limits: Limits | None = None,
-        request_id: str | None = None,
-        labels: Sequence[str] = (),
+        self, session_id: str, prompt: PlainPrompt, **options: Unpack[SubmitOptions]
     ) -> Outcome[Any]:
         """Begin an ask as `submit` does, and wait for its outcome.
 
         Raises also SessionBusy while another ask runs. A cancelled caller does not cancel the ask.
         """
-        name = await self.submit(
-            session_id,
-            prompt,
-            host=host,
-            tags=tags,
-            output_schema=output_schema,
-            limits=limits,
-            request_id=request_id,
-            labels=labels,
-        )
+        name = await self.submit(session_id, prompt, **options)
         row = await self._settled(session_id, name)
         return await self._followed.ended(session_id, row.seq, name)
 

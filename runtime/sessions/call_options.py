@@ -41,6 +41,21 @@ class RunOptions(AskOptions[Deps], OpenOptions, Generic[Deps], total=False):
     """The options of `Runtime.run` and `run_sync`, apart from `output_schema`."""
 
 
+PlainPrompt: TypeAlias = str | Sequence[Mapping[str, object]] | Mapping[str, object]
+"""A prompt: a text, content blocks, or an object for an agent with a contract."""
+
+
+class SubmitOptions(TypedDict, total=False):
+    """The options of `Client.submit`, which `ask` has too."""
+
+    host: str
+    tags: Sequence[str]
+    output_schema: Mapping[str, object] | None
+    limits: Limits | None
+    request_id: str | None
+    labels: Sequence[str]
+
+
 def split(options: RunOptions[Deps]) -> tuple[OpenOptions, AskOptions[Deps]]:
     """Return the options of `run` for `open`, which takes the limits, and for `ask`."""
     new = cast(

@@ -20,7 +20,7 @@ one of the two is killed with SIGKILL at one of these points:
     finished          it is committed
     in a submit       the client's row is written, and not committed yet
     submitted         it is committed, and the client does not know it yet
-    waiting           the client has asked for the answer, and there is none
+    waiting           the client has asked for the answer in vain
     settled           there is one, which the client has not shown to anyone
 
 Another process then goes on in place of the dead one, and the client sends every command again.

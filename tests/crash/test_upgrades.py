@@ -100,7 +100,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Stop a worker politely, if it runs. Return its exit code, and what it has said."""
+    """Stop a worker politely, if it runs. Return its exit code and its output."""
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=30)
     return process.returncode, said

@@ -4,7 +4,7 @@
     piece  = [epoch, seq of the grant, address, turn, attempt, offset, text]
 
 In an encrypted log each piece is sealed and written in base64, because notifications pass through files of
-the server. A notification has at most 7,999 bytes, so what is longer becomes several: a piece is cut, and its
+the server. A notification has at most 7,999 bytes, so a longer one becomes several: a piece is cut, and its
 parts have their own offsets.
 """
 
@@ -89,7 +89,7 @@ class _Page:
 
 
 def notice_of(payload: str) -> Notice:
-    """Return the content of a notification; an empty one for a payload of somebody else."""
+    """Return the content of a notification; an empty one for a foreign payload."""
     try:
         return _decode(payload)
     except msgspec.MsgspecError:
