@@ -145,11 +145,11 @@ async def follow(address: str) -> None:
             print("ready", flush=True)
 
 
-async def make_followed(address: str) -> None:
+async def make_followed(address: str, sessions: int = FOLLOWED) -> None:
     """Make the sessions that are followed."""
     log = open_log(address)
     await log.open()
-    for number in range(FOLLOWED):
+    for number in range(sessions):
         await log.create(f"f{number}", 1, "")
     await log.close()
 
@@ -185,7 +185,7 @@ class Owner:
 
 
 @asynccontextmanager
-async def owner_of_all(address: str) -> AsyncIterator[tuple[Owner, Leases, int]]:
+async def owner_of_all(address: str, sessions: int = FOLLOWED) -> AsyncIterator[tuple[Owner, Leases, int]]:
     """Hold all followed sessions."""
     log = PostgresLog(address)
     await log.open()
@@ -194,7 +194,7 @@ async def owner_of_all(address: str) -> AsyncIterator[tuple[Owner, Leases, int]]
 
         def hold(tables: LeaseTables) -> int:
             number = tables.register("benchmark", (), 0, 3_600_000)
-            for one in range(FOLLOWED):
+            for one in range(sessions):
                 tables.hold(number, f"f{one}", "host", steal=True)
             return number
 
@@ -276,11 +276,11 @@ def latency(server: Server, folder: Path, rounds: int, seconds: float) -> None:
     """Measure how late an idle follower has an event."""
 
     async def one(*, is_notified: bool) -> float:
-        url, found = server.url(f"late_{is_notified}".lower()), []
-        await make_followed(url)
-        async with owner_of_all(url) as (owner, leases, number), Client.at(url) as client:
-            for turn in range(max(rounds, 5)):
-                stream = client.stream(f"f{next(owner._turns) + 1}", after=0)
+        url, found, sessions = server.url(f"late_{is_notified}".lower()), [], max(rounds, 5)
+        await make_followed(url, sessions)
+        async with owner_of_all(url, sessions) as (owner, leases, number), Client.at(url) as client:
+            for turn in range(sessions):
+                stream = client.stream(f"f{turn}", after=0)
                 item = asyncio.ensure_future(anext(stream))
                 await asyncio.sleep(2.5 + turn * 0.37 % 1)  # not always at the same time before its next turn
                 if is_notified:
