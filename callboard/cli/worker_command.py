@@ -32,7 +32,6 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.labels import checked_tags
 
-
 COLLECTIONS: Final = (20_000, 20, 20)  # new objects before one of the youngest, and of these before an older
 
 
