@@ -198,7 +198,7 @@ class Shares:
         others = self._others(renewal, now)
         rivals = [one for one in others if one.last.tag != renewal.tag]
         wanting = {one.last.tag for one in rivals if one.last.wants}
-        least = min(map(self._had_by, wanting), default=0)
+        least = min((self._had_by(tag) for tag in sorted(wanting)), default=0)
         had = self._had_by(renewal.tag)
         own = [one for one in (former, *others) if one is not None and one.last.tag == renewal.tag]
         if not any(one.last.wants for one in own):
