@@ -5,7 +5,7 @@ import contextlib
 import datetime
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
@@ -34,7 +34,7 @@ from tests.runtime.brains.kit import results, run, turns_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-Framework = FrameworkAgent[Any, str]
+Framework: TypeAlias = FrameworkAgent[Any, str]
 Ask = Callable[[RunContext[Any], Framework], Any]
 
 

@@ -1,5 +1,7 @@
 """The route of a question, as a host of another kind goes it; an orchestrator goes it by the same rules."""
 
+from typing import Any, cast
+
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
@@ -70,7 +72,7 @@ def test_an_analyzer_that_asks_a_model_needs_its_intent() -> None:
     with pytest.raises(MisuseError, match=r"pass the intent, `route\(question, intent\)`"):
         rules.route("What?")
     assert rules.route("What?", QueryIntent()).intent == QueryIntent()
-    wrong = Orchestrator(TWO, analyzer=lambda question: question)
+    wrong = Orchestrator(TWO, analyzer=cast(Any, str))
     with pytest.raises(MisuseError, match="the analyzer returned 'What\\?'"):
         wrong.route("What?")
 
