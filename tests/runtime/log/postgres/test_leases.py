@@ -155,12 +155,12 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
         for session in ("idle", "told", "theirs", "asked", "none"):
             tables.let_go(one, session)
         sessions = ("idle", "told", "theirs", "asked", "none", "\0")
-        assert [tables.has(one) for one in sessions] == [False, True, True, False, False, False]
+        assert [tables.has(one) for one in sessions] == [False, True, True, True, False, False]
         assert [tables.owner(one) for one in sessions] == [None, None, (two, "two"), None, None, None]
         assert [tables.epoch(one) for one in sessions] == [0] * 6
-        assert [found.session for found, _ in tables.waiting(9)] == ["told"]
+        assert {found.session for found, _ in tables.waiting(9)} == {"told", "asked"}
         backlog = tables.backlog()
-        assert backlog.sessions == 1
+        assert backlog.sessions == 2
         assert 0 <= backlog.oldest_ms < 60_000
         assert [tables.finish(two, session) for session in ("told", "theirs")] == [False, True]
         assert [tables.has(session) for session in ("told", "theirs")] == [True, False]
