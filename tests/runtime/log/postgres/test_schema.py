@@ -129,7 +129,7 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
 class Answers:
     """A server that answers statements by their first words, and notes them."""
 
-    def __init__(self, **answers: list[tuple[object, ...]]) -> None:
+    def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers
         self.said: list[str] = []
 
@@ -172,7 +172,7 @@ def test_a_server_that_is_too_old_and_a_log_that_is_too_new_are_refused() -> Non
     with pytest.raises(StoreTooNew, match=f"here has schema {NEWEST + 1}, .* up to {NEWEST}; use"):
         check_version(NEWEST + 1, "here")
     with pytest.raises(StoreTooNew):
-        migrate(Answers(pg_class=[(1,)], value=[(str(NEWEST + 1),)]), "s", list, "here")
+        migrate(Answers(pg_class=[(1,)], value=[(str(NEWEST + 1),)]), "s", lambda: None, "here")
 
 
 @table(
