@@ -325,17 +325,15 @@ class Playback:
 
     def _firings(self) -> Iterator[tuple[int, int, str, int]]:
         for timer, one in self._timers.items():
-            if one.recorded is not None and not self._waits(one.recorded.seq):
+            if one.recorded is not None and not self._waits_for_answer(one.recorded.seq):
                 yield one.recorded.seq, one.recorded.at, "timer", timer
 
     def _given(self, is_asked: bool) -> Iterator[tuple[int, int, str, int]]:
         for given in self.inputs[-1:]:
-            may_post = given.seq not in self.recorded.idle or not is_asked
-            if may_post and not self._waits(given.seq):
+            if not (is_asked and given.seq in self.recorded.idle) and not self._waits_for_answer(given.seq):
                 yield given.seq, given.at, "input", 0
 
-    def _waits(self, seq: int) -> bool:
-        """Return True while an answer, or the place of a step, stands before a recorded thing."""
+    def _waits_for_answer(self, seq: int) -> bool:
         return bool(self.held) and self.held[0].seq < seq
 
     def _drop_stale(self, gate: PortGate) -> None:

@@ -26,7 +26,6 @@ LOOK_UP: Final = (
         "            return ToolReturned(\n"
         "                turn=body.turn,\n"
         "                call=body.call,\n"
-        '                status="ok",\n'
         "                output=value,\n"
         "                reused=event.seq,\n"
         "                labels=body.labels,\n"
@@ -127,15 +126,15 @@ PLAYBACK: Final = (
         "inputs-at-once",
         "The client asks again while an ask runs.",
         "session.playback",
-        "            may_post = given.seq not in self.recorded.idle or not is_asked\n",
-        "            may_post = True\n",
+        "            if not (is_asked and given.seq in self.recorded.idle) and not",
+        "            if not",
     ),
     Mutant(
         "inputs-again-after-the-restart",
         "A new process posts the inputs of the client from the beginning.",
         "session.playback",
-        "            if event.sender == CLIENT and self.inputs and is_same_input(event, self.inputs[-1]):\n",
-        "            if event.sender == CLIENT and not self.inputs:\n",
+        "            if self.inputs and is_same_input(event, self.inputs[-1]):\n",
+        "            if not is_same_input(event, event):\n",
     ),
     Mutant(
         "permission-of-the-origin",

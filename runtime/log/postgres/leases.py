@@ -88,7 +88,8 @@ _HOLD: Final = (
 )
 _IS_LEFT: Final = (
     "SELECT 1 FROM {s}.leases AS l LEFT JOIN {s}.sessions AS s ON s.session_id = l.session "
-    "WHERE l.session = %s AND (s.status = 'unfinished' OR l.request_id <> '' AND s.status <> 'closed')"
+    "WHERE l.session = %s AND (s.status = 'unfinished' "
+    "OR l.request_id <> '' AND s.status IS DISTINCT FROM 'closed')"  # NULL: no process has opened it yet
 )
 _OWNER: Final = (
     "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "

@@ -404,7 +404,7 @@ def test_a_resume_comes_again_without_its_agents() -> None:
 
 
 def test_a_fork_of_a_fork_repeats_the_changes_of_the_first_as_those_of_a_resume() -> None:
-    bare = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),), format="4.0"))
+    bare = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),), format="0.9"))
     events = session(OPENED, ("client", "supervisor", 0, bare))
     assert RecordedAnswers(events, 1).inputs == [], "it changes only the agents, which are the fork's own"
     more = Forked("s", 1, "", Resumed(2, "host", (Json(b"{}"),), extend_ms=5))

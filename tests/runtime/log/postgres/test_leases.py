@@ -137,3 +137,33 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert FORGET_MS == 3_600_000
     assert WHY_CHARS_MAX == 500
     assert SURVIVED_LEASES == 10
+
+
+def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) -> None:
+    def work(tables: LeaseTables) -> None:
+        one = tables.register("one", ["host", "other"], 5, 60_000)
+        two = tables.register("two", [], 3, 60_000)
+        for session in ("idle", "told", "theirs"):
+            assert tables.hold(one, session, "host", steal=False) == ""
+        tables.hold(two, "theirs", "host", steal=True)
+        tables.submit("asked", "host", "r", "do it")
+        assert names(tables, one) == ["asked"]
+        assert [(row.name, row.sessions) for row in tables.workers()] == [("one", 3), ("two", 1)]
+        assert [row.state.hosts for row in tables.workers()] == [("host", "other"), ()]
+        assert all(0 < row.left_ms <= 60_000 for row in tables.workers())
+        tables.commands.add("told", "r", "{}", "host")
+        for session in ("idle", "told", "theirs", "asked", "none"):
+            tables.let_go(one, session)
+        sessions = ("idle", "told", "theirs", "asked", "none", "\0")
+        assert [tables.has(one) for one in sessions] == [False, True, True, True, False, False]
+        assert [tables.owner(one) for one in sessions] == [None, None, (two, "two"), None, None, None]
+        assert [tables.epoch(one) for one in sessions] == [0] * 6
+        assert {found.session for found, _ in tables.waiting(9)} == {"told", "asked"}
+        backlog = tables.backlog()
+        assert backlog.sessions == 2
+        assert 0 <= backlog.oldest_ms < 60_000
+        assert [tables.finish(two, session) for session in ("told", "theirs")] == [False, True]
+        assert [tables.has(session) for session in ("told", "theirs")] == [True, False]
+        assert tables.health().fsync in ("on", "off")
+
+    on_tables(place, work)

@@ -43,9 +43,8 @@ class TestEncryptedLog(contract.CatalogCases, contract.ForkCases):
             yield place
 
 
-@pytest.mark.parametrize("encryption_key", [None, KEY])
-def test_a_log_on_a_server_says_what_one_in_memory_says(encryption_key: bytes | None) -> None:
-    with on_server(encryption_key) as place:
+def test_a_log_on_a_server_says_what_one_in_memory_says() -> None:
+    with on_server() as place:
         compare(MemoryLog(), place.log(), place.reader)
 
 

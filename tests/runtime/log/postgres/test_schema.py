@@ -69,7 +69,7 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
 class Answers:
     """A server that answers statements by their first words, and notes them."""
 
-    def __init__(self, **answers: list[tuple[object, ...]]) -> None:
+    def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers
         self.said: list[str] = []
 

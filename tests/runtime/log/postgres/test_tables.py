@@ -2,8 +2,8 @@
 
 import pytest
 
-from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import CorruptLog
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.postgres.tables import (
     SEQ_MAX,
 )
@@ -11,6 +11,7 @@ from callboard.runtime.log.protocol import TAIL_EVENTS
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer, on_server
+from tests.runtime.log.transcripts import compare
 
 COUNT = TAIL_EVENTS + 20
 
@@ -74,23 +75,25 @@ def test_damage_before_the_tail_is_found_by_reading_and_by_a_fork(place: OnServe
     run(work)
 
 
-def test_an_encrypted_log_reads_as_one_that_is_not() -> None:
-    async def said(place: OnServer) -> list[object]:
+def test_the_tables_of_an_encrypted_log_hold_what_one_in_memory_holds() -> None:
+    with on_server(b"k" * 32) as place:
+        compare(MemoryLog(), place.log(), place.reader)
+
+
+def test_sessions_stand_where_they_end_and_those_that_cannot_be_there_nowhere(place: OnServer) -> None:
+    async def work() -> None:
         await fill(place)
         log = place.log()
         await log.open()
-        found = [[one.body for one in await log.read(name)] for name in "sf"]
-        checked = [[one.body for one in await log.checked(name)] for name in "sf"]
-        epoch, head = await log.take_over("s")
+        asked = [("s", 3), ("f", 9), ("none", 1), ("\0", 1)]
+        found = await log.standings(asked)
+        assert {name: one and (one.head, one.is_closed) for name, one in found.items()} == {
+            "s": (COUNT, False), "none": None, "\0": None,
+        }  # fmt: skip
+        assert await log.standings([("f", 1 << 70)]) != {}, "a seq that no session reaches"
         await log.close()
-        with place.reader() as reader:
-            at_host = [one.body for one in reader.events_of("f", HOST, 1, COUNT)]
-            return [found, checked, epoch, head.seq, at_host, reader.verify_chain("f").seq]
 
-    with on_server() as open_place, on_server(b"k" * 32) as closed_place:
-        plain, encrypted = run(lambda: said(open_place)), run(lambda: said(closed_place))
-    assert encrypted == plain
-    assert plain[0] == plain[1]
+    run(work)
 
 
 @pytest.mark.parametrize(
