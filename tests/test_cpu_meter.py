@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cpu_meter import lines
-from tests.pages import ROOT
+from tests.pages import ALONE, ROOT
 
 pytest_plugins = ("pytester",)
 
@@ -40,8 +40,10 @@ def test_a_test_is_charged_for_itself_its_fixtures_and_its_processes(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name, value in ALONE.items():
+        monkeypatch.setenv(name, value)
     pytester.makepyfile(test_it=SPENDING)
-    told = pytester.runpytest_subprocess("-p", "tests.cpu_meter", "-n", workers, "-p", "no:callboard")
+    told = pytester.runpytest_subprocess("-p", "xdist.plugin", "-p", "tests.cpu_meter", "-n", workers)
     told.assert_outcomes(passed=4)
     rows = [line.split() for line in told.outlines if " s  test_it.py::" in line]
     used = {name.partition("::")[2]: float(seconds) for seconds, _, name in rows}

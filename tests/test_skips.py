@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import ALONE
 from tests.skips import fail_in_ci, lines
 
 ROOT = Path(__file__).parent.parent
@@ -50,8 +51,9 @@ def run(folder: Path, ci: str, *options: str) -> list[str]:
     (folder / "test_few.py").write_text(SUITE)
     (folder / "test_module.py").write_text("import pytest\npytest.importorskip('no_such_library')\n")
     (folder / "conftest.py").write_text(PLUGIN)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CI": ci}
+    plugins = ["-p", "no:cacheprovider", "-p", "xdist.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(folder)]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CI": ci, **ALONE}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
 

@@ -1,6 +1,5 @@
 """The encodings of a result: JSON, XML and YAML as one text, and the choice of the shortest."""
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +17,8 @@ AUTO: Final[tuple[Named, ...]] = ("json", "toon", "yaml")
 _NAME: Final = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OWN: Final = frozenset({"item", "entry", "tool_result"})
-_RETURN: Final = "&#13;"  # a reader makes a line break of a bare one
+# A reader makes a line break of a bare return.
+_IN_TEXT: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _BARE: Final = re.compile(r"[A-Za-z][A-Za-z0-9 _./()-]*")
 # As YAML 1.1 has them: its readers are the most common ones.
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "inf", "nan"})
@@ -140,7 +140,7 @@ def _parts(value: JsonValue) -> Iterator[str]:
         for part in value:
             yield from _element("item", part)
     else:
-        yield html.escape(_clean(_plain(value)), quote=False).replace("\r", _RETURN)
+        yield _clean(_plain(value)).translate(_IN_TEXT)
 
 
 def _element(tag: str, part: JsonValue, attribute: str = "") -> Iterator[str]:

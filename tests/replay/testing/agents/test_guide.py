@@ -10,6 +10,7 @@ PAGES = [ROOT / "docs" / "testing.md", ROOT / "docs" / "explore.md"]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # twenty processes, one after the other
 def test_the_guide_works_as_written(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     for page in PAGES:
