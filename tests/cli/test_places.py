@@ -29,7 +29,7 @@ def test_every_view_of_calls_prints_their_places(callboard: Callboard, command: 
 
 def test_a_request_names_its_reply_and_a_failure_its_call(callboard: Callboard) -> None:
     assert "host.1:2" in callboard("request", "20250101#host.1:2").stdout
-    assert "event 10, host:1:1: host.2: denied" in callboard("show", "20250101").stdout
+    assert "event 10, host:1:1 to host.2: denied" in callboard("show", "20250101").stdout
 
 
 def _seq(callboard: Callboard, place: str, kind: str) -> int:

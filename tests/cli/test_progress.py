@@ -39,7 +39,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_glance_is_one_line_with_what_matters_most_first() -> None:
     told = Progress(io.StringIO(), 10_000).line(GLANCE, 2.0)
     assert told == "1,204 of 10,000 runs, 602/s, 2.0s, 611 orders, 84 situations, 312 faults of 14 kinds"
-    assert Progress(io.StringIO()).line(CampaignProgress(), 0.0) == "0 runs, 0.0s, 0 orders, 0 situations"
+    assert Progress(io.StringIO()).line(CampaignProgress(), 0.0) == "0 runs, 0ms, 0 orders, 0 situations"
 
 
 @pytest.mark.usefixtures("_often")
