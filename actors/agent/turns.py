@@ -98,6 +98,8 @@ def ask_turn(
     if is_anew:
         state = replace(state, is_anew=False)
     state = _thinking(state, history, digest, tokens, turn, unsent, fallback)
+    if state.program is None:  # not by `post_request`: this runs every turn
+        return state, (Post(SUPERVISOR, request),)
     return post_request(state, request)
 
 

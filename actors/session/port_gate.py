@@ -58,8 +58,9 @@ from callboard.actors.protocol.port_messages import (
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.protocol.wishes import wish_in
+from callboard.actors.protocol.wishes import turn_of
 from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
 from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
@@ -123,8 +124,7 @@ class PortGate:
 
     def wish_of(self, grant: Event) -> TurnRequested:
         """Return the wish of an open `CallModel` or `RunStep`. Raises KeyError for one with its answer."""
-        wish = self.open[grant.seq].wish
-        if wish is None:
+        if (wish := self.open[grant.seq].wish) is None:
             raise KeyError(grant.seq)
         return wish
 
@@ -224,7 +224,9 @@ class PortGate:
         body, seq = event.body, event.seq
         row = PORT_REQUESTS[type(body)]
         owner = getattr(body, row.owner) if row.owner else event.sender
-        wish = self._granted(event, owner, getattr(body, row.through)) if row.through else wish_in(body)
+        wish = turn_of(body) if type(body) is RunStep else None
+        if row.through:
+            wish = self._granted(event, owner, getattr(body, row.through))
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if type(body) is CallTool:
             opened.shared = self.shared

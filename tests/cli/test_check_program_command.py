@@ -135,7 +135,7 @@ def test_all_sessions_are_listed_with_the_place_and_both_sides(
     ]
     assert both[0] == (
         "session unfinished: diverged\n"
-        "  first difference: event 11: host decides differently: "
+        "  first difference: event 9: host decides differently: "
         'recorded: asked wait({}); now: asked price({"item":"fee"})\n'
         '  host (shop): step 2 differs; recorded: asked wait({}); now: asked price({"item":"fee"})'
     )

@@ -26,6 +26,7 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.protocol.wishes import wish_in
 from callboard.errors import CallFailed
 from callboard.log import MemoryLog
 from callboard.replay.recording import Recording
@@ -100,8 +101,8 @@ def events_of(log: MemoryLog) -> list[Event]:
 
 
 def turns_of_clerk(events: list[Event]) -> list[TurnRequested]:
-    bodies = [one.body for one in events if one.sender == "host.1"]
-    return [body for body in bodies if isinstance(body, TurnRequested)]
+    wishes = [wish_in(one.body) for one in events if one.sender == "host.1"]
+    return [wish for wish in wishes if wish is not None]
 
 
 async def left_at_wake(log: MemoryLog, numbers: list[int]) -> None:
