@@ -86,9 +86,13 @@ class Deploy:
         return len(self.deeds.read_text().splitlines()) if self.deeds.exists() else 0
 
     def check(self) -> None:
-        """Check that all sessions have ended, and each effect has happened once."""
+        """Check that all sessions have ended, and that no effect has happened twice or got lost.
+
+        A call that was cut off as its worker stopped may have had no effect yet: its agent is told.
+        """
         found = verdict(self.url, self.deeds, self.submitted)
-        assert (found.ended, found.effects, found.twice) == (self.submitted, self.submitted * CALLS, 0)
+        assert (found.ended, found.twice) == (self.submitted, 0)
+        assert found.effects <= self.submitted * CALLS <= found.effects + found.unknown
 
 
 def until(is_so: Callable[[], bool]) -> None:

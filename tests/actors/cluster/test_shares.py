@@ -77,7 +77,7 @@ def test_a_lost_workers_places_are_free_after_its_last_call_and_a_leaving_ones_a
 
 @pytest.mark.parametrize("limit", [0, -1, 1_000_001])
 def test_a_limit_out_of_range_is_refused(limit: int) -> None:
-    with pytest.raises(MisuseError, match="give 1 to"):
+    with pytest.raises(MisuseError, match="give 1 to 1000000"):
         Shares(limit, TIMEOUT_MS)
 
 
