@@ -89,7 +89,8 @@ class Orchestrator(Program[OrchestratorResult]):
         self.analyzer = analyzer or _keyword_analyzer(self.enabled)
         self.router = router or Router()
         self.aggregator = aggregator or Aggregator()
-        self.mode, self.timeout_s = mode, timeout_s
+        self.mode: Mode = mode
+        self.timeout_s = timeout_s
         self._agents = {one.name: one.make_agent() for one in self.enabled}
         super().__init__(
             self._run, name, description=description, agents=list(self._agents.values()), limits=limits

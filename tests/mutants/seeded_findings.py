@@ -99,7 +99,7 @@ MERGES: Final = (
     orchestrator_mutant(
         "route-untold",
         "The answer does not say which specialists were asked.",
-        "orchestrator",
+        "route",
         '"route": [one.specialist for one in found]',
         '"route": []',
     ),
@@ -155,8 +155,8 @@ MERGES: Final = (
     orchestrator_mutant(
         "intent-untold",
         "The answer does not say how the question was understood.",
-        "orchestrator",
-        '{"intent": msgspec.to_builtins(intent), ',
+        "route",
+        '{"intent": msgspec.to_builtins(self.intent), ',
         '{"intent": {}, ',
     ),
 )
