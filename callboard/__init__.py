@@ -48,7 +48,7 @@ _HOMES = {
     "runtime.runtime": ("Runtime",),
     "runtime.secrets.refs": ("SecretPattern", "SecretRef"),
     "runtime.sessions.agents_policy": ("AgentsPolicy",),
-    "runtime.sessions.outcome": ("DelegationOutcome", "Outcome"),
+    "runtime.sessions.outcomes": ("DelegationOutcome", "Outcome"),
     "runtime.sessions.resume_many": ("Resumption",),
     "runtime.sessions.session": ("Session",),
     "runtime.sessions.snapshots": ("AgentView", "ApprovalView", "AskView", "ReplyView"),

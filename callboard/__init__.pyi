@@ -51,8 +51,8 @@ from callboard.runtime.runtime import Runtime as Runtime
 from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
 from callboard.runtime.secrets.refs import SecretRef as SecretRef
 from callboard.runtime.sessions.agents_policy import AgentsPolicy as AgentsPolicy
-from callboard.runtime.sessions.outcome import DelegationOutcome as DelegationOutcome
-from callboard.runtime.sessions.outcome import Outcome as Outcome
+from callboard.runtime.sessions.outcomes import DelegationOutcome as DelegationOutcome
+from callboard.runtime.sessions.outcomes import Outcome as Outcome
 from callboard.runtime.sessions.resume_many import Resumption as Resumption
 from callboard.runtime.sessions.session import Session as Session
 from callboard.runtime.sessions.snapshots import AgentView as AgentView

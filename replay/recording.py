@@ -18,8 +18,8 @@ from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_table import owner_of
+from callboard.replay.forks import Lineage, lineage
 from callboard.replay.grants import grant_of
-from callboard.replay.lineage import Lineage, lineage
 from callboard.replay.reading import Rows, Source, check_known, head_at, whole
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.replay.search import Match, Query, search_all

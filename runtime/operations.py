@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from callboard.actors.session.budget_periods import period_at
+from callboard.actors.session.budget_limits import period_at
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.budgets import BudgetReport, CapacityReport, SharedBudgets, SharedCapacity
 from callboard.runtime.control.server import ControlServer
@@ -20,8 +20,7 @@ from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.detaching import OnDiverged, ProcessLife
 from callboard.runtime.sessions.labels import checked_tag
 from callboard.runtime.sessions.live_sessions import Opening, live_sessions_of
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.outcomes import Outcome, past_outcome
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_types import SessionTypes

@@ -9,7 +9,7 @@ from callboard.runtime.agent import Agent, prompt_for
 from callboard.runtime.contracts import Prompt
 from callboard.runtime.sessions.call_options import JsonSchema, OpenOptions, RunOptions, split
 from callboard.runtime.sessions.live_sessions import Opening
-from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.outcomes import Outcome, with_head
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_types import schema_of_ask
 from callboard.runtime.sessions.settings import Settings

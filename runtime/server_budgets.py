@@ -21,8 +21,7 @@ from typing import Final
 from callboard.actors.protocol.errors import StoreError
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.budget_keys import CallKey, Reservation, SpendingChange
-from callboard.actors.session.budget_limits import Budget, pattern_of
-from callboard.actors.session.budget_periods import period_at
+from callboard.actors.session.budget_limits import Budget, pattern_of, period_at
 from callboard.actors.session.budget_scope import Refused, ScopeBooks
 from callboard.actors.session.budgets import Given
 from callboard.runtime.budgets import SharedBudgets

@@ -22,9 +22,9 @@ with the first answer, not with the last.
 
   The calls
     calls, open_calls, answers                from a reply to its answers: the one book of open calls
-    delegations, continued_calls, rights      calls that delegate, are asked about, or are refused
+    delegations, continued_calls, rights      calls that delegate, are asked about, or are refused; labels
     tasks, waiting, background                work beside the agent, and the calls that wait for it
-    tool_changes, labels                      what answers change: the tools, and the labels of the agent
+    tool_changes                              what answers change of the tools
 
   The conversation becomes shorter
     compaction, compacting                    the rules and the memory; the decision to clear or to summarise

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from callboard.actors.agent.background import take_end, take_refusal, take_start, take_told, wake_if_due
 from callboard.actors.agent.calls import all_answered, answered, start_next_tool
 from callboard.actors.agent.continued_calls import after_answer, note_effect, question_after
-from callboard.actors.agent.labels import labelled, labels_of_result
 from callboard.actors.agent.open_calls import OpenCall, drop, find, put
 from callboard.actors.agent.program import conclude, next_step, take_judgement, wind_up
 from callboard.actors.agent.program_state import End
+from callboard.actors.agent.rights import labelled, labels_of_result
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.tasks import ordinal_of
 from callboard.actors.agent.tool_changes import set_tools

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from callboard.actors.agent import tasks
 from callboard.actors.agent.calls import answered
 from callboard.actors.agent.empty_answers import is_unanswered
-from callboard.actors.agent.labels import labelled
 from callboard.actors.agent.open_calls import OpenCall, put
+from callboard.actors.agent.rights import labelled
 from callboard.actors.agent.state import AgentState, closing_need, has_turns_left, prefix_of, turns_left
 from callboard.actors.agent.tasks import Task, Unheard
 from callboard.actors.agent.turns import Decision, ask_new_turn, finish

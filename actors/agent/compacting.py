@@ -32,8 +32,7 @@ from callboard.actors.agent.state import (
 )
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.blocks import content_of
-from callboard.actors.protocol.compaction_messages import Compacted
-from callboard.actors.protocol.compaction_texts import request_for_summary
+from callboard.actors.protocol.compaction_messages import Compacted, request_for_summary
 from callboard.actors.protocol.conversation import blocks_of, rolled, text_block, user_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json

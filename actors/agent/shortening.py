@@ -24,7 +24,7 @@ from callboard.actors.agent.request_prefix import RequestPrefix, with_tools
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.agent.tool_changes import whole_digest
 from callboard.actors.protocol.blocks import THOUGHTS, as_list, content_of, id_of, kind_of, parts_of
-from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY, cleared_result
+from callboard.actors.protocol.compaction_messages import CLEARED, SUMMARY, cleared_result
 from callboard.actors.protocol.conversation import (
     blocks_of,
     is_by,

@@ -23,7 +23,7 @@ Nothing in this part decides anything: it has values, tables, and pure functions
     conversation, blocks, media, request        messages of a model, and the whole request
     makers, origin, translation, spoken_calls   who made a message, and how another model reads it
     repairs, repair_levels, histories           what a service takes back; conversations that are handed on
-    compaction_messages, compaction_texts       conversations that become shorter
+    compaction_messages                         conversations that become shorter
 
   Rights
     bundles, bundle_entries, layers             what an agent and those below it may use

@@ -16,10 +16,10 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
 
   Going on
     recovery, open_request                  from a prefix of the log to the point where ports may act
-    checkpoints, fork_plan, playback        a fork: where it begins, its changes, what happens when
+    fork_plan, playback                     a fork: where it begins, its changes, what happens when
     recorded_answers, request_keys          which recorded answer fits which request
     not_run, copied_files                   a call that a fork does not run, and files that fit its copy
-    call_places, place_names                the same call in two sessions; names of places
+    call_places, place_names                the same call in two sessions; names of places, and checkpoints
 
   Folds of the whole log
     shared_state, cached_results            keys that tools write, results that are given again
@@ -30,6 +30,6 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
   Beyond one session
     capacity, token_bucket                  which waiting model call of all sessions is next
     budgets, budget_limits, budget_keys     which call a budget above sessions has room for
-    budget_scope, budget_periods            the books of one such budget, and its periods
+    budget_scope                            the books of one such budget
     usage_books                             the charges of a session by day, model and profile
 """

@@ -24,8 +24,7 @@ from typing import NamedTuple, TypeAlias
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Spans
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
-from callboard.actors.session.budget_limits import Budget, pattern_of
-from callboard.actors.session.budget_periods import Per, end_of, is_period_of, period_at
+from callboard.actors.session.budget_limits import Budget, Per, end_of, is_period_of, pattern_of, period_at
 from callboard.actors.session.budget_scope import BudgetState, Refused, ScopeBooks, Spent
 
 

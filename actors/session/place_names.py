@@ -1,4 +1,4 @@
-"""The names of places in a session, which every view prints and every command takes.
+"""The names of places in a session, which every view prints and every command takes, and its checkpoints.
 
     SESSION#SEQ                  an event
     SESSION#AGENT:TURN:CALL      the answer of a call, such as 2026#host.8:3:0
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from callboard.actors.protocol.addresses import is_agent, names_agent
+from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
@@ -85,3 +86,21 @@ def _is_answer(event: Event) -> bool:
     if isinstance(body, ModelReplied):
         return body.status == "ok"
     return isinstance(body, ToolReturned | DelegationEnded | ReportJudged)
+
+
+def checkpoints_of(events: Iterable[Event]) -> dict[str, int]:
+    """Return the seq of each checkpoint by its name, the last one of each name."""
+    found: dict[str, int] = {}
+    for event in events:
+        if isinstance(event.body, ToolReturned) and event.body.status == "ok":
+            found.update(dict.fromkeys(event.body.checkpoints, event.seq))
+    return found
+
+
+def checkpoint_named(session_id: str, events: Iterable[Event], name: str) -> int:
+    """Return the seq of a checkpoint. Raises UnknownName, which names those that there are."""
+    found = checkpoints_of(events)
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none; a tool makes one by ctx.checkpoint(name)"
+        raise UnknownName(f"session {session_id} has no checkpoint {name!r:.80}; there are: {known}")
+    return found[name]

@@ -27,7 +27,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import NOTHING, Usage
-from callboard.actors.session.budget_periods import period_at
+from callboard.actors.session.budget_limits import period_at
 from callboard.actors.supervisor.budgets import charge_of
 
 

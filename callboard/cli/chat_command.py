@@ -16,12 +16,11 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import FAILED
 from callboard.cli.foreground import Setting, interrupts, setting_options
 from callboard.cli.live import LiveTree, background, diverted
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import agent_argument, json_option, log_flag, model_option
+from callboard.cli.options import agent_argument, json_option, log_flag, model_option, parse_limits
 from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
@@ -36,7 +35,7 @@ from callboard.runtime.compaction import Compact
 from callboard.runtime.log.tree import Tree
 from callboard.runtime.programs.program import Program
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, TextDelta, TextReset
 

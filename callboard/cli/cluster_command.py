@@ -1,11 +1,10 @@
-"""`callboard cluster`: the workers of a log on a server, waiting sessions, and the server's settings."""
+"""`callboard cluster`: workers of a log on a server, waiting sessions, shares of capacity, and settings."""
 
 from typing import Any, Final, NamedTuple
 
 import click
 
 from callboard.actors.cluster.claims import WaitingSession, waits_for
-from callboard.cli.cluster_shares import SHARES, place_row
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.terminal_escape import safe_line
@@ -154,3 +153,22 @@ def _replica_row(one: Replica) -> tuple[str, ...]:
 
 def _safe(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(safe_line(one, 80) for one in row) for row in rows]
+
+
+SHARES: Final = ("model", "tag", "worker", "places", "in flight", "waiting", "free")
+
+
+def place_row(one: PlacesRow) -> tuple[str, ...]:
+    """Return a worker's places for a tag, its calls, and when the places of a lost worker are free."""
+    free_ms = one.left_ms + one.timeout_ms
+    free = "" if one.left_ms > 0 else f"in {max(0, free_ms) / 1_000:.1f} s"
+    held = "no limit" if one.limit is None else f"{one.held}/{one.limit}"
+    return (
+        one.model,
+        one.tag,
+        one.name or f"number {one.worker}",
+        held,
+        str(one.in_flight),
+        str(one.waiting),
+        free,
+    )

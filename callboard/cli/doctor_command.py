@@ -26,7 +26,7 @@ from callboard.cli.recordings import key_options, open_reader
 from callboard.replay.formats import counted
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.reading import file_of, is_memory, is_server, shown_address
-from callboard.runtime.log.sqlite import file_lock
+from callboard.runtime.log.sqlite import owner
 from callboard.runtime.log.sqlite.owner import read_lock
 
 VARIABLES: Final = MappingProxyType(
@@ -208,15 +208,15 @@ def _try_folder(found: Findings, facts: dict[str, str], folder: Path) -> None:
 def _locks(path: Path) -> str:
     """Return `hold` if a second opener of a locked file is refused."""
     with ExitStack() as opened:
-        first, second = (file_lock.opened(path) for _ in range(2))
+        first, second = (owner.opened(path) for _ in range(2))
         opened.callback(os.close, first)
         opened.callback(os.close, second)
         try:
-            file_lock.lock(first)
+            owner.lock(first)
         except OSError as error:
             return f"are refused ({error.strerror})"
         try:
-            file_lock.lock(second)
+            owner.lock(second)
         except OSError:
             return "hold"
         return "do not hold: two openers have one lock"

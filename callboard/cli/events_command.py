@@ -195,8 +195,7 @@ def _emit_events(
 def _step_through(recording: Recording, start: int, upto: int, *, is_checked: bool, as_json: bool) -> None:
     """Step through a recording on a terminal, or print its steps. start: an event that exists."""
     # Here: a list of events needs no deciders.
-    from callboard.cli.step_lines import emit_steps
-    from callboard.cli.stepper import Stepper
+    from callboard.cli.stepper import Stepper, emit_steps
 
     if start > 1:  # a session without events has no steps, which is fine
         recording.event(start)

@@ -17,12 +17,11 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
 from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
-from callboard.cli.amounts import parse_budgets
 from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
 from callboard.cli.live import diverted, watching
 from callboard.cli.loading import files_near
-from callboard.cli.options import files_options, log_flag, log_option
+from callboard.cli.options import files_options, log_flag, log_option, parse_budgets
 from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
@@ -37,7 +36,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.engine import Refused, accept
 from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.outcomes import Outcome, with_head
 from callboard.runtime.sessions.session import Session
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

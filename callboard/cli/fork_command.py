@@ -31,15 +31,15 @@ from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.run_command import changed_limits, with_recorded_model
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.forks import billing
 from callboard.replay.formats import dollars, tokens
-from callboard.replay.lineage import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.files.restoring import named
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 from callboard.runtime.sessions.session import Session
 

@@ -28,7 +28,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.call_options import OnCancel
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.input_forms import Form, forms_of
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from callboard import __version__
-from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import Failure, refuse_if
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import log_option, model_option
+from callboard.cli.options import log_option, model_option, parse_limits
 from callboard.cli.recordings import key_options, keyed_log, log_keys, open_reader
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent

@@ -7,12 +7,12 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
+from callboard.replay.forks import Billing
 from callboard.replay.formats import counted, dollars, duration, tokens
-from callboard.replay.lineage import Billing
 from callboard.runtime.log.reading import is_server, shown_address
 
 if TYPE_CHECKING:  # readers of a log need no agents, which it loads
-    from callboard.runtime.sessions.outcome import Outcome
+    from callboard.runtime.sessions.outcomes import Outcome
 
 _FAILED_SHOWN: Final = 5
 

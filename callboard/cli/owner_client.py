@@ -1,18 +1,39 @@
-"""The process that owns a log, reached over its control socket; the owner of a session on a server."""
+"""The owner of a log or a session, reached from another process.
 
+The owner of a log is reached over its control socket, and the owner of a session on a server by commands in
+the tables of the log.
+"""
+
+import asyncio
 import os
 import socket
+from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.cli.server_client import NoOwner as NoOwner
-from callboard.cli.server_client import ask_server
-from callboard.runtime.control.wire import HAS_SOCKETS, Command, Reply, is_same_user, refuse_foreign
+from callboard.cli.recordings import log_keys
+from callboard.runtime import event_loop
+from callboard.runtime.cluster.client import Client
+from callboard.runtime.control.wire import (
+    HAS_SOCKETS,
+    AnswerApproval,
+    CancelAsk,
+    Command,
+    DeleteSession,
+    PruneSessions,
+    Reply,
+    SetTools,
+    TellAgent,
+    is_same_user,
+    refuse_foreign,
+)
+from callboard.runtime.log.opening import cut
 from callboard.runtime.log.reading import file_of, is_memory, is_server
 from callboard.runtime.log.sqlite.owner import read_lock
+from callboard.runtime.sessions.outcomes import Outcome
 
 T = TypeVar("T")
 
@@ -67,3 +88,61 @@ def _asked(place: str, line: bytes) -> Reply:
     if not parts:
         raise StoreFailed(f"the owner has closed {place} without an answer; try again")
     return msgspec.json.decode(b"".join(parts), type=Reply)
+
+
+class NoOwner(Exception):
+    """The log, or the session, has no owner that listens."""
+
+
+def ask_server(url: str, command: Command) -> Any:
+    """Let the owner of a session carry out a command, or delete sessions. Return its value.
+
+    Raises NoOwner for a session that no process shares, StoreFailed if the owner does not answer in time, and
+    the error of the command.
+    """
+    return event_loop.run(_asked_in_tables(url, command))
+
+
+def is_shared(url: str, session: str) -> bool:
+    """Return True if an owner runs a session, or if it waits for one."""
+
+    async def work() -> bool:
+        key, encryption_key = log_keys()
+        async with Client.at(url, key, encryption_key=encryption_key) as client:
+            return await client.is_shared(session)
+
+    return event_loop.run(work())
+
+
+async def _asked_in_tables(url: str, command: Command) -> Any:
+    key, encryption_key = log_keys()
+    async with Client.at(url, key, encryption_key=encryption_key) as client:
+        match command:
+            case TellAgent() | CancelAsk() | AnswerApproval() | SetTools():
+                if not await client.is_shared(command.session):
+                    raise NoOwner
+                return await _carried_out(client, command)
+            case DeleteSession():
+                count = await client.delete(command.session, forks=command.forks)
+            case PruneSessions(status=status, tag=tag):
+                older_than = timedelta(seconds=command.older_than_s)
+                count = await client.prune(older_than=older_than, status=status, tag=tag)
+            case _:
+                raise NoOwner
+        await cut(client.log)
+        return count
+
+
+async def _carried_out(client: Client, command: TellAgent | CancelAsk | AnswerApproval | SetTools) -> object:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            value = await client.carry_out(command)
+    except TimeoutError:
+        why = dict((await client.stats()).waiting).get(command.session, "")
+        raise StoreFailed(
+            f"the command is stored, and not carried out after {_TIMEOUT_S:.0f} s: "
+            + (f"the session waits for {why}" if why else "the owner of the session has not come to it yet")
+        ) from None
+    if isinstance(value, Outcome):
+        return value.kind
+    return "" if value is None and isinstance(command, CancelAsk) else value

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 from callboard.actors.protocol.errors import StoreLocked
-from callboard.cli.amounts import parse_limits
 from callboard.cli.approving import Approver, user_name
 from callboard.cli.errors import Failure, misused
 from callboard.cli.foreground import Setting
 from callboard.cli.loading import choose_model, load_agent
+from callboard.cli.options import parse_limits
 from callboard.cli.output import emit, talk
 from callboard.cli.page_acts import Acts, Owned
 from callboard.cli.page_guard import HOST, Guard

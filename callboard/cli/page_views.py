@@ -15,8 +15,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.session.fork_plan import begun_by_profile, plan_changed
 from callboard.actors.session.place_names import is_number
 from callboard.cli.fork_command import Variant, variant_json, variant_of
-from callboard.replay.fork_cost import ForkCost, fork_cost
-from callboard.replay.lineage import lineage
+from callboard.replay.forks import ForkCost, fork_cost, lineage
 from callboard.replay.page.building import LivePage, booted
 from callboard.replay.page.live_pair import LivePair
 from callboard.replay.page.sessions import KnownFindings, rows_json, sessions_page

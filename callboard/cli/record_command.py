@@ -11,9 +11,8 @@ import click
 
 from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.session.budget_limits import Budget
-from callboard.cli.amounts import parse_budgets
 from callboard.cli.errors import misused, not_found, refuse_if
-from callboard.cli.options import log_option
+from callboard.cli.options import log_option, parse_budgets
 from callboard.cli.output import talk
 from callboard.cli.recordings import key_options, keyed_log
 from callboard.replay.formats import counted

@@ -9,8 +9,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from callboard.actors.session.checkpoints import checkpoint_named
-from callboard.actors.session.place_names import call_named, call_of, few_named, is_number, named, seq_of
+from callboard.actors.session.place_names import (
+    call_named,
+    call_of,
+    checkpoint_named,
+    few_named,
+    is_number,
+    named,
+    seq_of,
+)
 from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line

@@ -10,9 +10,8 @@ from callboard.cli.errors import refuse_if
 from callboard.cli.export_command import opened_log
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.owner_client import NoOwner, ask_owner
+from callboard.cli.owner_client import NoOwner, ask_owner, is_shared
 from callboard.cli.recordings import find_session, key_options, open_reader
-from callboard.cli.server_client import is_shared
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.formats import counted

@@ -11,7 +11,6 @@ from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, read_profile
-from callboard.cli.amounts import parse_limits
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import (
     Setting,
@@ -23,7 +22,14 @@ from callboard.cli.foreground import (
     setting_options,
 )
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import agent_argument, json_option, log_flag, model_option, quiet_option
+from callboard.cli.options import (
+    agent_argument,
+    json_option,
+    log_flag,
+    model_option,
+    parse_limits,
+    quiet_option,
+)
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
@@ -37,7 +43,7 @@ from callboard.runtime.models.fallback import Fallback, ModelChoice
 from callboard.runtime.programs.program import Program
 from callboard.runtime.sessions.call_options import limits_of_ask
 from callboard.runtime.sessions.detaching import OnDiverged
-from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.outcomes import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import click
 
 from callboard.actors.protocol.money import in_dollars
-from callboard.actors.session.budget_periods import period_at
+from callboard.actors.session.budget_limits import period_at
 from callboard.cli.export_command import opened_log
 from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk

@@ -14,12 +14,11 @@ from rich.text import Text
 from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, LEASE_MS_MIN
 from callboard.actors.protocol.errors import MisuseError
-from callboard.cli.amounts import parse_capacity, parse_limits
 from callboard.cli.errors import misused
 from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.metrics_server import address_of, serving
-from callboard.cli.options import log_option, model_option
+from callboard.cli.options import log_option, model_option, parse_capacity, parse_limits
 from callboard.cli.output import emit_lines, talk
 from callboard.cli.recordings import log_keys
 from callboard.cli.terminal_escape import safe_line

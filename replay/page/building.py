@@ -30,7 +30,7 @@ from callboard.replay.diagnosis.diagnose import Diagnosis, diagnose
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diff import Difference, diff
 from callboard.replay.divergence import ABSENT, ABSENT_TEXT
-from callboard.replay.lineage import billing
+from callboard.replay.forks import billing
 from callboard.replay.page.lines import PageLines, SessionLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source, whole

@@ -1,4 +1,4 @@
-"""The changes that each event made in the states of agents, as paths of fields and their new values.
+"""The changes that each event made: in the states of agents, and in the files that a call wrote.
 
 A state is folded once, in the order of the log, and compared with the one before. Parts that did not change
 are the same objects, so a comparison reads only the changed ones. The supervisor is left out: its state is
@@ -17,12 +17,18 @@ from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import AgentState, Unsent, initial_agent
 from callboard.actors.agent.tasks import Background
 from callboard.actors.protocol.addresses import is_agent
-from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.errors import CorruptLog, Diverged
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.file_versions import FileVersion
 from callboard.actors.protocol.intmap import IntMap, Node
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.session.core import recorded_failure
+from callboard.actors.session.file_history import FileHistory
+from callboard.replay.file_diffs import line_diff
 from callboard.replay.refused_calls import RefusalWatch, RefusedCall
 from callboard.replay.states import Fold, Output, to_jsonable
+from callboard.runtime.log.file_contents import Contents
+from callboard.runtime.log.recorded_files import WHY
 
 _encode: Final = msgspec.json.Encoder().encode
 _BITS: Final = 5  # of a level of an IntMap
@@ -171,3 +177,48 @@ def _changed(old: Node, new: Node, shift: int, base: int) -> Iterator[tuple[int,
             yield from _changed(before or (), after or (), shift - _BITS, key)
         else:
             yield key, after
+
+
+FILES_MAX: Final = 20
+"""Files of one call whose lines a page has."""
+CHARS_MAX: Final = 20_000
+"""Characters of the lines of one file in a page."""
+
+
+class FileWrites:
+    """The files of a session. Feed it every event in order."""
+
+    def __init__(self) -> None:
+        self._history = FileHistory()
+        self._contents = Contents()
+
+    def take(self, event: Event) -> Iterator[bytes]:
+        """Take an event in. Yield the line with the differences of the files that it names."""
+        body = event.body
+        if not isinstance(body, ToolReturned) or not body.files:
+            return
+        self._contents.add(body.contents)
+        found: list[tuple[str, str]] = []
+        before: dict[str, FileVersion] = {}
+        for version in body.files:
+            if version.is_found:
+                before[version.path] = version
+            elif len(found) < FILES_MAX:
+                old = before.get(version.path) or self._history.now(version.path)
+                found.append((version.path, self._difference(version, old)[:CHARS_MAX]))
+        self._history.take(event)
+        if found:
+            yield b"+" + _encode([event.seq, found])
+
+    def _difference(self, version: FileVersion, old: FileVersion | None) -> str:
+        for one in (version, old):
+            if one is not None and one.left_out:
+                return f"@@ the log does not have the bytes: {WHY[one.left_out]}"
+        try:
+            before, after = (self._bytes(one) for one in (old, version))
+        except CorruptLog as error:
+            return f"@@ {error}"
+        return "\n".join(line_diff(version.path, before, after)) or "@@ the permission alone"
+
+    def _bytes(self, version: FileVersion | None) -> bytes | None:
+        return None if version is None or not version.is_there else self._contents.read(version.digest)

@@ -32,8 +32,7 @@ from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS, fails, words_of
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
-from callboard.replay.page.changes import Change, Changes
-from callboard.replay.page.file_writes import FileWrites
+from callboard.replay.page.changes import Change, Changes, FileWrites
 from callboard.replay.page.packing import TEXT_CHARS_MAX, Cutting
 from callboard.replay.reading import Source, title_in
 from callboard.replay.refused_calls import RefusedCall

@@ -41,8 +41,7 @@ from callboard.runtime.sessions.call_options import PlainPrompt, SubmitOptions
 from callboard.runtime.sessions.catalog import SessionCatalog, time_ms
 from callboard.runtime.sessions.labels import checked_tag, checked_tags
 from callboard.runtime.sessions.live_sessions import live_sessions_of
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.outcomes import Outcome, past_outcome
 from callboard.runtime.sessions.stream_reader import choice_of
 
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from callboard.runtime.cluster.standings import AT_ONCE_S, PAUSE_S, longer
 from callboard.runtime.log.postgres.followers import ALL_TEXT, EVENTS, HOST_TEXT
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Stored, event_of
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions.outcomes import Outcome, past_outcome
 from callboard.runtime.sessions.session_pages import PAGE
 from callboard.runtime.sessions.snapshots import SnapshotBuilder
 from callboard.runtime.sessions.stream_items import (

@@ -38,7 +38,7 @@ from callboard.runtime.control.wire import (
 )
 from callboard.runtime.log.session_rows import ForksChoice, SessionStatus
 from callboard.runtime.sanitize import clean_json
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 
 _REQUEST_S: Final = 5.0

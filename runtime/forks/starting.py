@@ -18,9 +18,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.value_types import Effects
-from callboard.actors.session.checkpoints import checkpoint_named
 from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import Place, planned_again
+from callboard.actors.session.place_names import checkpoint_named
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
 from callboard.runtime.files.copying import FolderCopy

@@ -19,8 +19,7 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.frontends.ag_ui_input import read_run_input
-from callboard.runtime.frontends.ag_ui_messages import Messages
+from callboard.runtime.frontends.ag_ui_client import Messages, read_run_input
 from callboard.runtime.frontends.facts import (
     AgentBegan,
     AgentEnded,

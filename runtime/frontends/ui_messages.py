@@ -36,8 +36,7 @@ from callboard.runtime.frontends.facts import (
 )
 from callboard.runtime.frontends.fold import FactFold
 from callboard.runtime.frontends.front_end import FrontEnd, FrontEndRequest, RunStream, past_facts
-from callboard.runtime.frontends.ui_message_input import read_chat
-from callboard.runtime.frontends.ui_message_parts import UIMessage, shown_parts
+from callboard.runtime.frontends.ui_message_client import UIMessage, read_chat, shown_parts
 from callboard.runtime.sessions.session import Session
 
 Chunk: TypeAlias = dict[str, Any]

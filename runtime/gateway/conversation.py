@@ -36,7 +36,7 @@ from callboard.runtime.imports.traffic import Block
 from callboard.runtime.models.anthropic.answer import encoded
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_tells import TELL_CHARS_MAX
 from callboard.runtime.tools.context import ToolContext

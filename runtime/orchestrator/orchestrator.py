@@ -40,7 +40,7 @@ from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import ProgramCrashed, ending_of
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 
 Analyzer: TypeAlias = Callable[[str], QueryIntent] | ModelAnalyzer
 EARLIER_MAX: Final = 5

@@ -32,9 +32,8 @@ from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.session_tools import SessionTools
-from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.context import LateContext, ToolContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed
 from callboard.runtime.tools.shared_state import StateAccess
 

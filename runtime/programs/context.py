@@ -27,12 +27,12 @@ from callboard.runtime.programs.asks import VALUE_DEPTH_MAX, Answer, ProgramFail
 from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.programs.model_reply import ModelReply, reply_of, whole_request
-from callboard.runtime.programs.read_state import ProgramState
 from callboard.runtime.programs.run import ProgramRun, RunsBefore
 from callboard.runtime.programs.values import delegated_value, tool_value
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.shared_state import ProgramState
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import FunctionTool, Tool
 

@@ -21,7 +21,7 @@ from callboard.runtime.programs.asks import text_of_blocks
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.model import ProgramModel
 from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.tools.docstrings import described
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import Tool

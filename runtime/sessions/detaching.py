@@ -19,7 +19,7 @@ from callboard.actors.protocol.errors import MisuseError, SessionDetached
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.call_options import OnCancel
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 
 DETACH_GRACE_S: Final = 1.0  # seconds for answers under way, unless the caller says otherwise
 

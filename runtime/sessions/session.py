@@ -29,10 +29,10 @@ from callboard.runtime.sessions.detaching import (
     refuse_on_cancel,
 )
 from callboard.runtime.sessions.ended_asks import EndedAsk
-from callboard.runtime.sessions.outcome import Outcome, Outcomes
+from callboard.runtime.sessions.outcomes import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession
 from callboard.runtime.sessions.session_approvals import SessionApprovals
-from callboard.runtime.sessions.session_inputs import SessionInputs
+from callboard.runtime.sessions.session_life import SessionInputs
 from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_sleep import LiveParts, Rest
 from callboard.runtime.sessions.session_tells import SessionTells

@@ -1,7 +1,10 @@
-"""The agents and models of one session: found from its host, described in its first event."""
+"""The agents and models of one session: found from its host, described in its first event.
+
+A runtime also knows the agents that it has run sessions with: those that a fork on command may use.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.client_messages import RULES, SessionOpened
 from callboard.actors.protocol.codec import encode
@@ -161,3 +164,36 @@ def _by_name(models: Sequence[Model]) -> dict[str, Model]:
                 "so give one of them another"
             )
     return found
+
+
+_KEPT_MAX: Final = 256
+"""Hosts that are remembered of each kind: a service may make an agent for every session."""
+
+
+class KnownHosts:
+    """The latest hosts of a runtime, by session and by name.
+
+    default: the host of `callboard ui --with`, for every session; None in other programs.
+    """
+
+    def __init__(self) -> None:
+        self.default: Agent | None = None
+        self._of_sessions: dict[str, Agent] = {}
+        self._by_name: dict[str, Agent] = {}
+
+    def note(self, session_id: str, host: Agent) -> None:
+        """Remember the host of a session that runs here."""
+        for known, key in ((self._of_sessions, session_id), (self._by_name, host.name)):
+            known.pop(key, None)  # to the end: the oldest goes first
+            known[key] = host
+            if len(known) > _KEPT_MAX:
+                del known[next(iter(known))]
+
+    def find(self, session_id: str, name: str, *, is_imported: bool) -> Agent | None:
+        """Return the host of a session, or else the latest one with its name; None for neither.
+
+        is_imported: no agent of an imported session has run here, and one of the same name is another.
+        """
+        if self.default is not None or is_imported:
+            return self.default
+        return self._of_sessions.get(session_id) or self._by_name.get(name)

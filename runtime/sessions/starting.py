@@ -44,7 +44,6 @@ from callboard.runtime.sessions.budgeting import Bound, Budgeting
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.detaching import ProcessLife, closed, closed_before
 from callboard.runtime.sessions.instances import profile_at
-from callboard.runtime.sessions.known_hosts import KnownHosts
 from callboard.runtime.sessions.labels import checked_tags, metadata_json, title_text
 from callboard.runtime.sessions.listed_tools import ListedTools
 from callboard.runtime.sessions.live_sessions import LiveSessions, NewSession
@@ -63,7 +62,7 @@ from callboard.runtime.sessions.resuming import (
     take_over,
 )
 from callboard.runtime.sessions.session import Session
-from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
+from callboard.runtime.sessions.session_agents import KnownHosts, SessionAgents, agents_of_session
 from callboard.runtime.sessions.session_deps import (
     Given,
     SessionDeps,

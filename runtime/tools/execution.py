@@ -34,8 +34,8 @@ from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
+from callboard.runtime.tools.context import LateContext
 from callboard.runtime.tools.input_forms import InputNeeded
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned, trace_of
 from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads

@@ -1,4 +1,4 @@
-"""The shared state as tools see it: values to read, and updates that are posted with the result.
+"""The shared state as tools and programs see it: values to read, and updates posted with the result.
 
 A tool reads the state as of its call. Its own updates, and those of calls that return meanwhile, are in the
 state of later calls. The keys that a tool reads are named in the log.
@@ -7,11 +7,14 @@ state of later calls. The keys that a tool reads are named in the log.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
+import msgspec
+
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, InvalidState
 from callboard.actors.protocol.labels import NO_LABELS, Labels
 from callboard.actors.protocol.shared_state import Reducer, StateKey, StateUpdate, why_unusable
 from callboard.actors.session.shared_state import NO_STATE, SharedState
 from callboard.runtime.foreign_values import taken
+from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.sanitize import clean_text, to_json
 
 UPDATES_MAX: Final = 1_000
@@ -178,3 +181,25 @@ def declared(all_keys: Mapping[str, Mapping[str, SharedKey]]) -> tuple[StateKey,
                     "declare it in the same way, or only once"
                 )
     return tuple(key.named(name) for name, (_, key) in found.items())
+
+
+class ProgramState:
+    """The shared state as a program reads it: `ctx.state["key"]`, and nothing else.
+
+    The log keeps the values that a step has read, for its re-execution. Therefore this is not a mapping,
+    because going through all keys would put the whole state into the log.
+    """
+
+    __slots__ = ("_run",)
+
+    __iter__ = None  # else Python would look for the keys 0, 1, 2 ...
+    __contains__ = None
+
+    def __init__(self, run: ProgramRun) -> None:
+        self._run = run
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a key, as a new Python value. Raises KeyError for an undeclared key."""
+        if not is_key_name(key):  # it cannot be declared, and the log may not be able to hold it
+            raise KeyError(f"{key!r:.80} is not a name of a state key")
+        return msgspec.json.decode(self._run.state_of(key))

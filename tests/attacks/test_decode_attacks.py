@@ -28,9 +28,8 @@ from callboard.replay.recording import Recording
 from callboard.runtime import large_values
 from callboard.runtime.models import watched
 from callboard.runtime.sanitize import check_json, to_json
-from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.context import LateContext, ToolContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
 from tests import golden

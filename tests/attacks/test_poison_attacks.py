@@ -41,7 +41,7 @@ from callboard.errors import SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.models import watched
 from callboard.runtime.models.scripted import Policy, Step
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.tools.execution import ToolRunner
 from tests.poison import poison_supervisor
 from tests.processes import ENDS_WITHIN_S, running

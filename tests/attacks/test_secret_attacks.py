@@ -49,7 +49,7 @@ from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Reply, Step
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.stream_items import StreamItem, TextDelta
 
 CANARY = "Canary/17+sings=at Dawn"

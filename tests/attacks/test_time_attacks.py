@@ -39,8 +39,8 @@ from callboard.runtime.outputs.encodings import yaml
 from callboard.runtime.outputs.toon import toon
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.tools.context import LateContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome, returned
 from tests.effort import long_search
 from tests.messages_api import Canned, MessagesApi

@@ -15,7 +15,7 @@ from callboard.demo.agents import PROMPT, demo_host, demo_model
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from tests.demo.folders import NAMES, build
 
 

@@ -12,7 +12,7 @@ import pytest
 from callboard import pytest_plugin
 from callboard.cli import doctor_command
 from callboard.cli.doctor_command import VARIABLES, Findings, file_system
-from callboard.runtime.log.sqlite import file_lock
+from callboard.runtime.log.sqlite import owner
 from tests.cli.conftest import Callboard
 from tests.pages import ROOT
 
@@ -78,7 +78,7 @@ def test_an_owner_that_is_gone_is_said_to_be_gone(callboard: Callboard, own_log:
 def test_locks_that_do_not_hold_and_clocks_that_differ_are_problems(
     callboard: Callboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "lock", lambda descriptor: None)
+    monkeypatch.setattr(owner, "lock", lambda descriptor: None)
     monkeypatch.setattr(doctor_command, "now_ms", lambda: time.time_ns() // 1_000_000 - 10**12)
     problems = " ".join(facts(callboard)["problems"])
     assert "do not hold" in problems

@@ -77,7 +77,7 @@ def test_tools_on_threads_may_print_while_the_picture_changes(events: list[Event
 def test_a_picture_that_cannot_be_drawn_ends_nothing(
     events: list[Event], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("callboard.cli.live_views.tree_lines", lambda *_: 1 / 0)
+    monkeypatch.setattr("callboard.cli.live.tree_lines", lambda *_: 1 / 0)
     out = io.StringIO()
     with LiveTree(out, is_live=True) as view:
         view.add(events[0])

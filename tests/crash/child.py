@@ -25,7 +25,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
 from tests.crash import leaving, stacks

@@ -238,14 +238,14 @@ UNLABELLED: Final = (
     Mutant(
         "labels-of-tools-lost",
         "The labels that a tool always has do not reach its agent.",
-        "agent.labels",
+        "agent.rights",
         "    return united(own, returned.labels) if returned.labels else own",
         "    return returned.labels",
     ),
     Mutant(
         "stated-labels-lost",
         "The labels that a tool states for one result do not reach its agent.",
-        "agent.labels",
+        "agent.rights",
         "    return united(own, returned.labels) if returned.labels else own",
         "    return own",
     ),

@@ -48,7 +48,7 @@ def test_a_fork_tells_whether_its_tests_failed(failed: int, verdict: str) -> Non
 
 
 def test_a_draw_takes_so_many_mutants_of_a_module_and_each_once() -> None:
-    module = ROOT / "actors" / "session" / "checkpoints.py"
+    module = ROOT / "actors" / "session" / "place_names.py"
     every = mutants_of(module, 0, 0)
     assert len({one.new for one, _ in every}) == len(every) > 10
     some = mutants_of(module, 4, 1)

@@ -17,7 +17,7 @@ from callboard.runtime import failure_text as module
 from callboard.runtime.failure_text import failure_text, located_text, text_of
 from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 
 
 class Mute(Exception):

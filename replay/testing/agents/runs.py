@@ -52,7 +52,7 @@ from callboard.runtime.files.files import Files
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
-from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.outcomes import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
 
 SESSION = "simulated"

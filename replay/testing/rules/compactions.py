@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.blocks import THOUGHTS
-from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
-from callboard.actors.protocol.compaction_texts import CLEARED, SUMMARY
+from callboard.actors.protocol.compaction_messages import CLEARED, SUMMARY, Compacted, SummaryRefused
 from callboard.actors.protocol.conversation import is_by
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json

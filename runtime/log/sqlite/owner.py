@@ -1,7 +1,11 @@
-"""The owner of a SQLite log: one process, by a lock on a file of its own beside the database (`file_lock`).
+"""The owner of a SQLite log: one process, by a lock on a file of its own beside the database.
 
 It is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The lock
 file stays when the owner leaves: removing it would let two owners lock two files of one name.
+
+POSIX     `flock` on the whole file; it refuses a second opener in the same process, too
+Windows   `msvcrt.locking` of one byte far behind the content, since other processes cannot read what is
+          locked there
 
 Another process may take the log by force from one that hangs: it writes its own name into the log (`meta`),
 by which the former owner's next transaction is refused, and then replaces the lock file (`seize`). The names
@@ -16,6 +20,7 @@ import errno
 import os
 import platform
 import re
+import sys
 import weakref
 from contextlib import suppress
 from datetime import datetime
@@ -29,7 +34,6 @@ from callboard.actors.protocol.errors import (
     StoreReadOnly,
     StoreUnreadable,
 )
-from callboard.runtime.log.sqlite import file_lock
 
 _NOTE_BYTES_MAX: Final = 1_024
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
@@ -56,7 +60,7 @@ class Owner:
         while True:
             descriptor = self._opened(self._lock_path)
             try:
-                file_lock.lock(descriptor)
+                lock(descriptor)
             except OSError as error:
                 other = _read(descriptor)
                 os.close(descriptor)
@@ -76,7 +80,7 @@ class Owner:
             return
         own = self._lock_path.with_name(f"{self._lock_path.name}.{os.getpid()}")
         descriptor = self._opened(own)
-        file_lock.lock(descriptor)
+        lock(descriptor)
         self._hold(descriptor)
         try:
             own.replace(self._lock_path)
@@ -91,7 +95,7 @@ class Owner:
 
     def _opened(self, path: Path) -> int:
         try:
-            return file_lock.opened(path)
+            return opened(path)
         except OSError as error:
             is_fixed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
             raise (StoreReadOnly if is_fixed else StoreFailed)(
@@ -100,14 +104,14 @@ class Owner:
             ) from error
 
     def _hold(self, descriptor: int) -> None:
-        file_lock.write(descriptor, _written())
+        write(descriptor, _written())
         self._descriptor, self._process = descriptor, os.getpid()
         _live.add(self)
 
     def announce(self, address: str) -> None:
         """Write the name of the owner's control socket below its process id."""
         if self.is_here:
-            file_lock.write(self._descriptor, _written(address))
+            write(self._descriptor, _written(address))
 
     def check(self) -> None:
         """Raise StoreLocked in a process that was forked from the owner."""
@@ -181,7 +185,7 @@ def _written(address: str = "") -> bytes:
 
 def _read(descriptor: int) -> OwnerNote:
     """Return the content of a lock file. Another program may have written anything into it."""
-    lines = [*file_lock.content(descriptor, _NOTE_BYTES_MAX).split(b"\n"), b"", b"", b""]
+    lines = [*content(descriptor, _NOTE_BYTES_MAX).split(b"\n"), b"", b"", b""]
     # Printed in a message, so no control characters.
     process, socket, host = (re.sub(r"[^ -~]", "?", os.fsdecode(line)) for line in lines[:3])
     return OwnerNote(process.strip(), socket, host, os.fstat(descriptor).st_mtime)
@@ -216,3 +220,42 @@ def _drop_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_drop_all)
+
+
+# Windows: no translation of line ends. Everywhere: no child inherits it (PEP 446).
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _LOCKED_BYTE: Final = 2**30
+
+    def lock(descriptor: int) -> None:
+        """Lock an open file. Raises OSError, with EACCES or EAGAIN if another opener has it."""
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def lock(descriptor: int) -> None:
+        """Lock an open file. Raises OSError, with EACCES or EAGAIN if another opener has it."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def opened(path: Path) -> int:
+    """Open a file to lock, made if it is missing. Raises OSError."""
+    return os.open(path, _FLAGS, 0o644)
+
+
+def content(descriptor: int, size: int) -> bytes:
+    """Return the first bytes of an open file."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Replace the content of an open file. A reader never sees it shorter than the data."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.write(descriptor, data)
+    os.ftruncate(descriptor, len(data))

@@ -6,8 +6,13 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.compacting import compaction_of
 from callboard.actors.agent.state import request_of
-from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
-from callboard.actors.protocol.compaction_texts import CLEARED, INSTRUCTIONS, SUMMARY
+from callboard.actors.protocol.compaction_messages import (
+    CLEARED,
+    INSTRUCTIONS,
+    SUMMARY,
+    Compacted,
+    SummaryRefused,
+)
 from callboard.actors.protocol.failures import FailureKind
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (

@@ -27,8 +27,7 @@ from callboard.actors.agent.state import AgentState, closing_need, need_of, pref
 from callboard.actors.agent.tasks import Task
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.blocks import content_of
-from callboard.actors.protocol.compaction_messages import Compacted
-from callboard.actors.protocol.compaction_texts import INSTRUCTIONS
+from callboard.actors.protocol.compaction_messages import INSTRUCTIONS, Compacted
 from callboard.actors.protocol.conversation import blocks_of, rolled, text_block, text_json, user_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json

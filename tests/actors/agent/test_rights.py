@@ -1,10 +1,16 @@
 """The gate: a call that permissions forbid is answered with the reason, whenever it comes to run."""
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.rights import labelled, labels_of_result
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.bundles import Allowed, Denied, LabelRule, Rights
 from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.labels import Labels
 from callboard.actors.protocol.layers import Layer, Layers
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate, ToolsGiven, TurnRequested
@@ -14,6 +20,7 @@ from callboard.replay.testing.sessions.scenario import profile, program_profile,
 from callboard.replay.testing.sessions.scripted_replies import Step, calls, reply_of, tool
 from tests.actors.agent.test_program import heard
 from tests.actors.harness import ARGUMENTS, AgentHarness, kinds
+from tests.tables import table
 
 NET = replace(tool_spec("fetch"), capabilities=("network",))
 PAGE = replace(tool_spec("browse"), labels=("untrusted",))
@@ -164,3 +171,42 @@ def test_a_program_that_has_given_up_a_call_is_not_labelled_by_it() -> None:
     agent.reads(reply_of(Step((tool("c", "look"),), None, ("a",)), 2))
     agent.hears(ToolReturned(1, 0, "ok", text_json("page")))
     assert agent.state.labels == ()
+
+
+(LOOK,) = profile("kid", [], ["look"]).tools
+SECRET = replace(LOOK, labels=("secret",))
+
+
+@pytest.mark.parametrize(
+    ("read", "labels", "new"),
+    [
+        ((), ("b", "d"), ("d",)),
+        (("b",), ("b", "d"), ("d",)),
+        (("a",), ("a", "b", "d"), ("a", "d")),
+        (("e", "b", "c"), ("b", "c", "d", "e"), ("c", "d", "e")),
+    ],
+)
+def test_what_an_agent_reads_labels_it_and_only_new_labels_are_to_be_told(
+    read: Labels, labels: Labels, new: Labels
+) -> None:
+    state = AgentState("host", labels=("b", "d"), new_labels=("d",))
+    after = labelled(state, read)
+    assert (after.labels, after.new_labels) == (labels, new)
+    assert (after is state) == (labels == state.labels)
+
+
+@table(
+    ("spec", "stated", "labels"),
+    [
+        (None, (), ()),
+        (None, ("b",), ("b",)),
+        (LOOK, ("b",), ("b",)),
+        (SECRET, (), ("secret",)),
+        (SECRET, ("b",), ("b", "secret")),
+    ],
+)
+def test_a_result_has_the_labels_of_its_tool_and_its_own(
+    spec: ToolSpec | None, stated: Labels, labels: Labels
+) -> None:
+    use = ToolUse("t1", "look", NULL, spec=spec)
+    assert labels_of_result(use, ToolReturned(1, 0, "ok", NULL, labels=stated)) == labels

@@ -19,7 +19,7 @@ from callboard.actors.agent.shortening import (
 )
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.agent.tool_changes import whole_digest
-from callboard.actors.protocol.compaction_texts import CLEARED, cleared_result
+from callboard.actors.protocol.compaction_messages import CLEARED, cleared_result
 from callboard.actors.protocol.conversation import message, text_block, text_json, tool_result, user_message
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap

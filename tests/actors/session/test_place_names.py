@@ -1,9 +1,11 @@
 """The names of places: printed and read back."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.client_messages import TellEnded
+from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, DelegationEnded, Stopped, Told
@@ -12,6 +14,8 @@ from callboard.actors.session.place_names import (
     call_name,
     call_named,
     call_of,
+    checkpoint_named,
+    checkpoints_of,
     few_named,
     moment_name,
     named,
@@ -82,3 +86,22 @@ def test_a_moment_is_named_by_its_call_or_by_its_agent() -> None:
         ("host.1", "supervisor", Stopped(), "Stopped host.1"),
     ):
         assert moment_name(Event(1, 0, sender, recipient, 0, body)) == name
+
+
+def returned(seq: int, *names: str, status: str = "ok") -> Event:
+    body = ToolReturned(1, 0, status, checkpoints=names)  # type: ignore[arg-type]  # a status
+    return Event(seq, 0, "tools", "host", 0, body)
+
+
+EVENTS = [returned(3, "a", "b"), returned(5, "b"), returned(7, "c", status="error")]
+
+
+def test_the_last_place_of_a_name_counts_and_only_that_of_a_good_result() -> None:
+    assert checkpoints_of(EVENTS) == {"a": 3, "b": 5}
+    assert [checkpoint_named("s", EVENTS, name) for name in "ab"] == [3, 5]
+
+
+@pytest.mark.parametrize(("events", "known"), [(EVENTS, "a, b$"), ([], "none; a tool makes one by")])
+def test_an_unknown_name_is_refused_with_those_that_there_are(events: list[Event], known: str) -> None:
+    with pytest.raises(UnknownName, match=f"session s has no checkpoint 'c'; there are: {known}"):
+        checkpoint_named("s", events, "c")

@@ -15,7 +15,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.approvals import Approval
 from callboard.runtime.models.scripted import ScriptedModel, call
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from tests.runtime.brains.kit import FRAMEWORKS, PARAMS, Framework, turns_in
 
 pytestmark = [

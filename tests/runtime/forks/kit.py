@@ -19,7 +19,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.tools.tool import tool
 
 CHILDREN = 12

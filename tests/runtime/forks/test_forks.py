@@ -22,7 +22,7 @@ from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelRe
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.fork_plan import call_at, calls_of
 from callboard.replay.diff import diff
-from callboard.replay.lineage import billing
+from callboard.replay.forks import billing
 from callboard.replay.recording import Recording
 from callboard.runtime import clock
 from callboard.runtime.agent import Agent

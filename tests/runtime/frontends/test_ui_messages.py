@@ -13,7 +13,7 @@ from callboard import ModelRequest, Runtime, Session
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.errors import InvalidPrompt, MisuseError
 from callboard.frontends import UIMessages
-from callboard.runtime.frontends.ui_message_parts import UIMessage
+from callboard.runtime.frontends.ui_message_client import UIMessage
 from tests.runtime.frontends.kit import (
     NO_SEQS,
     answer,

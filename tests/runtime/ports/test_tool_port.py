@@ -37,11 +37,11 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Reply
 from callboard.runtime.ports.tool_port import Freshness, completed, of_hit
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.stream_items import ToolProgress
+from callboard.runtime.tools.context import LateContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.input_forms import InputNeeded
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.tool import Tool
 from tests.steps import counting
 from tests.waiting import until

@@ -38,7 +38,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, fail, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.live_sessions import Opening
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import Tool, tool
 from tests.tables import table

@@ -1,7 +1,7 @@
 """The agents that a runtime remembers for forks on command."""
 
 from callboard import Agent
-from callboard.runtime.sessions.known_hosts import KnownHosts
+from callboard.runtime.sessions.session_agents import KnownHosts
 
 HOST = Agent("host")
 

@@ -11,8 +11,8 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions import past_outcomes
-from callboard.runtime.sessions.past_outcomes import past_outcome
+from callboard.runtime.sessions import outcomes
+from callboard.runtime.sessions.outcomes import past_outcome
 from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.tool import tool
@@ -91,8 +91,8 @@ def test_the_first_end_of_an_id_counts_and_the_last_of_any(monkeypatch: pytest.M
         for ask in asks:
             yield ask, (ask.at, "digest")
 
-    monkeypatch.setattr(past_outcomes, "_ended", ended)
-    monkeypatch.setattr(past_outcomes, "outcome_of", lambda name, ask, head, types: (name, ask.at, head))
+    monkeypatch.setattr(outcomes, "_ended", ended)
+    monkeypatch.setattr(outcomes, "outcome_of", lambda name, ask, head, types: (name, ask.at, head))
     log: Any = "log"
     places: list[Any] = [asyncio.run(past_outcome(log, "s", name, TYPES)) for name in ("a", "b", None)]
     assert places == [("s", at, (at, "digest")) for at in (0, 1, 2)]
@@ -106,6 +106,6 @@ def test_the_first_event_of_a_log_is_read_too(log: MemoryLog, monkeypatch: pytes
         starts.append(start)
         return pages(log, session_id, start)
 
-    monkeypatch.setattr(past_outcomes, "pages_from", noted)
+    monkeypatch.setattr(outcomes, "pages_from", noted)
     assert found(log, "a").text == "one"
     assert starts == [1]

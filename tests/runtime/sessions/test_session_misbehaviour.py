@@ -20,7 +20,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.protocol import ModelAnswer, OnText
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from tests.poison import poison_supervisor
 from tests.tables import table

@@ -21,10 +21,9 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import check_json
-from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.context import LateContext, ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.input_forms import InputNeeded
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
 from tests.tables import table
@@ -679,7 +678,7 @@ def test_a_tool_that_never_returns_does_not_hold_the_interpreter() -> None:
         "from callboard.runtime.sanitize import check_json\n"
         "from callboard.runtime.tools.context import ToolContext\n"
         "from callboard.runtime.tools.execution import ToolRunner\n"
-        "from callboard.runtime.tools.late_context import LateContext\n"
+        "from callboard.runtime.tools.context import LateContext\n"
         "from callboard.runtime.tools.tool import tool\n"
         "@tool(description='')\n"
         "def hang() -> None:\n"

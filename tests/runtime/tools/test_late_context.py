@@ -6,8 +6,8 @@ import pytest
 from callboard import ToolContext, tool
 from callboard.outputs import ToolOutput
 from callboard.runtime.sanitize import check_json
+from callboard.runtime.tools.context import LateContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.late_context import LateContext
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool
 

@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from callboard import Agent, SharedKey, ToolContext
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.session.shared_state import NO_STATE
 from callboard.errors import InvalidAgent, InvalidState
+from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.tools.shared_state import (
     NAME_CHARS_MAX,
     UPDATE_BYTES_MAX,
     UPDATES_MAX,
+    ProgramState,
     StateAccess,
     declared,
     is_key_name,
@@ -156,3 +160,27 @@ def test_limits_and_sizes_change_only_on_purpose() -> None:
 def test_a_key_has_a_printable_name_of_1_to_100_characters() -> None:
     names = ("", "n", "n" * 100, "n" * 101, "\n", 1)
     assert [is_key_name(name) for name in names] == [False, True, True, False, False, False]
+
+
+def reads(state: ProgramState) -> object:
+    """Read what no key names."""
+    with pytest.raises(KeyError, match="is not a name of a state key"):
+        state["no key\n"]
+    with pytest.raises(TypeError):
+        list(state)  # type: ignore[call-overload]  # on purpose  # pyright: ignore[reportArgumentType]
+    return state["n"]
+
+
+def test_a_key_is_read_once_and_nothing_else_is() -> None:
+    asked: list[str] = []
+
+    def state_of(key: str) -> Json:
+        asked.append(key)
+        return Json(msgspec.json.encode([1]))
+
+    async def main(run: ProgramRun) -> object:
+        return [reads(ProgramState(run)), ProgramState(run)["n"]]
+
+    step = ProgramRun(main, "1-a").step((), 0, state_of=state_of)
+    assert step.ending is not None
+    assert (step.ending.value, asked) == (Json(b"[[1],[1]]"), ["n"])

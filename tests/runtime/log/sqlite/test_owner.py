@@ -16,6 +16,7 @@ from callboard.actors.protocol.errors import (
     StoreReadOnly,
     StoreUnreadable,
 )
+from callboard.runtime.log.sqlite import owner
 from callboard.runtime.log.sqlite.owner import (
     _NOTE_BYTES_MAX,
     Owner,
@@ -312,3 +313,30 @@ def test_an_owner_that_is_refused_leaves_no_file_open(path: Path) -> None:
 
 def test_limits_and_sizes_change_only_on_purpose() -> None:
     assert _NOTE_BYTES_MAX == 1_024
+
+
+def test_a_second_opener_in_the_same_process_is_refused_until_the_first_closes(tmp_path: Path) -> None:
+    first, second = owner.opened(tmp_path / "lock"), owner.opened(tmp_path / "lock")
+    owner.lock(first)
+    with pytest.raises(BlockingIOError):
+        owner.lock(second)
+    os.close(first)
+    owner.lock(second)
+    os.close(second)
+
+
+def test_a_shorter_content_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+    file = owner.opened(tmp_path / "lock")
+    owner.write(file, b"12345\n/a/socket\n")
+    owner.write(file, b"6\n")
+    assert owner.content(file, 1_000) == b"6\n"
+    os.close(file)
+
+
+def test_a_lock_file_is_made_for_its_owner_to_write_and_all_to_read(tmp_path: Path) -> None:
+    file = owner.opened(tmp_path / "lock")
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+    assert owner.content(file, 10) == b""
+    owner.write(file, b"12345")
+    assert owner.content(file, 3) == b"123"
+    os.close(file)

@@ -1,22 +1,27 @@
-"""The outcome of an ask, as its caller gets it."""
+"""The outcome of an ask, as its caller gets it, or read from the log.
 
-from typing import TYPE_CHECKING, ClassVar, Generic
+It is read from the log for a session that is closed, or that runs in another process.
+"""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
-from callboard.actors.protocol.errors import OutcomeError
+from callboard.actors.protocol.errors import OutcomeError, UnknownName
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.labels import Labels
-from callboard.actors.protocol.near_names import NamedFields
+from callboard.actors.protocol.near_names import NamedFields, near_names
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata
-from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
-from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
+from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, EndedDelegation
+from callboard.runtime.sessions.session_pages import pages_from
 from callboard.runtime.sessions.session_types import SessionTypes
 
 if TYPE_CHECKING:
@@ -215,3 +220,39 @@ class Outcomes:
 def with_head(outcome: Outcome, head: Head) -> Outcome:
     """Return the outcome with a later head of the same log."""
     return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome
+
+
+Ended: TypeAlias = tuple[EndedAsk, tuple[int, str]]
+
+
+async def past_outcome(
+    log: EventLog, session_id: str, request_id: str | None, types: SessionTypes | None
+) -> Outcome | None:
+    """Return the outcome of an ask that has ended; None if it has not.
+
+    request_id: None for the latest ask that ended. types: None for plain JSON values. Raises UnknownName for
+    an id that no ask of the session has, SessionNotFound, CorruptLog, MissingType.
+    """
+    found: Ended | None = None
+    reader = AskReader()
+    async for ended in _ended(log, session_id, reader):
+        if request_id is None:
+            found = ended
+        elif ended[0].end.request_id == request_id:
+            found = ended
+            break  # the first end of an id counts
+    if found is None and request_id is not None and request_id not in reader.request_ids:
+        raise UnknownName(
+            f"session {session_id} has no ask with the request id {request_id!r:.80}"
+            f"{near_names(request_id, reader.request_ids)}"
+        )
+    return outcome_of(session_id, *found, types) if found else None
+
+
+async def _ended(log: EventLog, session_id: str, reader: AskReader) -> AsyncIterator[Ended]:
+    """Yield the asks that ended, each with the head of the log there."""
+    async for page in pages_from(log, session_id, 1):
+        for row in page:
+            ask = reader.read(event_of(session_id, row))
+            if ask is not None:
+                yield ask, (row.seq, row.digest.hex())

@@ -1,6 +1,6 @@
 """The texts of a compaction."""
 
-from callboard.actors.protocol.compaction_texts import (
+from callboard.actors.protocol.compaction_messages import (
     CLEARED,
     INSTRUCTIONS,
     cleared_result,

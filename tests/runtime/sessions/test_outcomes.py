@@ -15,7 +15,7 @@ from callboard.actors.protocol.value_types import CallMetadata
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
-from callboard.runtime.sessions.outcome import Outcome, Outcomes, outcome_of, with_head
+from callboard.runtime.sessions.outcomes import Outcome, Outcomes, outcome_of, with_head
 from callboard.runtime.sessions.session_types import TypeName
 from tests.tables import table
 

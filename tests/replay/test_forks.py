@@ -1,4 +1,4 @@
-"""The stated cost of a fork, against the forks that are then made."""
+"""The sessions that a session is a fork of, and its forks."""
 
 import asyncio
 from pathlib import Path
@@ -7,10 +7,32 @@ from callboard import Agent, Limits, ModelRequest, Runtime, ScriptedModel, call,
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import Prices
-from callboard.replay.fork_cost import ForkCost, fork_cost
-from callboard.replay.lineage import billing
+from callboard.replay.forks import Branch, ForkCost, Lineage, billing, fork_cost, lineage
+from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.models.scripted import Step
 from tests.tables import table
+
+ROWS = [
+    SessionRow("third", 1, 30, 4, "", parent="second", base=20),
+    SessionRow("other", 1, 30, 3, "", parent="first", base=12),
+    SessionRow("second", 1, 25, 2, "", parent="first", base=10),
+    SessionRow("first", 1, 15, 1, ""),
+]
+
+
+def test_the_origins_go_back_to_a_session_that_is_no_fork() -> None:
+    assert lineage(ROWS, "third") == Lineage((Branch("second", 20), Branch("first", 10)), ())
+
+
+def test_the_forks_of_a_session_are_its_own_and_not_theirs() -> None:
+    assert lineage(ROWS, "first") == Lineage((), (Branch("other", 12), Branch("second", 10)))
+    assert lineage(ROWS, "second").forks == (Branch("third", 20),)
+
+
+def test_an_origin_that_is_gone_still_has_its_name() -> None:
+    assert lineage(ROWS[:1], "third") == Lineage((Branch("second", 20),), ())
+    assert lineage([], "none") == Lineage()
+
 
 TOKENS = 500_000
 

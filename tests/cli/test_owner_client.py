@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from callboard.cli import server_client
+from callboard.cli import owner_client
 from callboard.cli.main import cli
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import worker as module
@@ -84,7 +84,7 @@ def test_a_call_is_approved_where_it_waits(world: World) -> None:
 def test_a_command_without_an_owner_stays_and_old_sessions_are_pruned(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_client, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(owner_client, "_TIMEOUT_S", 0.1)
 
     async def scene() -> None:
         async with Runtime.connect(world.place.url) as client:
