@@ -11,9 +11,6 @@ from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.runtime.log import cipher as module
 from callboard.runtime.log.cipher import (
-    _NONCE_BYTES,
-    _SALT_BYTES,
-    KEY_BYTES_MIN,
     Cipher,
     Place,
     Unopenable,
@@ -267,9 +264,3 @@ def test_a_cipher_has_a_key_for_all_values_and_one_for_each_session_whatever_its
     for place in (("title", "blob"), ("blob", b"digest"), ("event", "blob", 3)):
         assert cipher.open(place, cipher.seal(place, b"text")) == b"text"
     assert len(cipher._keys) == 2, "of values, and of the session with that name"
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert KEY_BYTES_MIN == 32
-    assert _SALT_BYTES == 16
-    assert _NONCE_BYTES == 12

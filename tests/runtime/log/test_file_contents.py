@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.log.file_contents import (
-    STEPS_MAX,
-    VERSION_BYTES_MAX,
     Base,
     Contents,
     digest_of,
@@ -94,8 +92,3 @@ def test_a_damaged_content_is_named_and_never_read(content: Json) -> None:
 def test_a_version_that_the_log_lacks_is_named() -> None:
     with pytest.raises(CorruptLog, match="does not have the bytes of version ba7816bf8f01cfea"):
         Contents().read(_DIGEST)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert STEPS_MAX == 16
-    assert VERSION_BYTES_MAX == 10_000_000

@@ -16,12 +16,9 @@ from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.hash_chain import (
-    _NUMBER_MAX,
-    DIGEST_BYTES,
     FIRST_EVENTS,
     KEY_BYTES_MAX,
     PAGE_BYTES,
-    PAGE_EVENTS,
     HashChain,
     PageSizes,
     last_head,
@@ -353,11 +350,3 @@ def test_an_empty_page_and_a_low_bound_are_no_problem() -> None:
     assert sizes.events == 5
     sizes.note([])
     assert sizes.events == 1
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert PAGE_BYTES == 4_194_304
-    assert DIGEST_BYTES == 32
-    assert KEY_BYTES_MAX == 64
-    assert PAGE_EVENTS == 2_000
-    assert _NUMBER_MAX == 9_223_372_036_854_775_807

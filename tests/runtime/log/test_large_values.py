@@ -142,8 +142,3 @@ def test_a_piece_that_belongs_nowhere_is_refused(pieces: list[tuple[int, bytes]]
 
 def test_small_bodies_are_below_the_bound_that_the_chain_looks_at() -> None:
     assert len(encode(Cancel("r" * 900))) < BODY_BYTES_MAX
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert BODY_BYTES_MAX == 1_024
-    assert PIECE_BYTES_MIN == 1_024

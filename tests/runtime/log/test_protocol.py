@@ -11,8 +11,6 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import (
     EMPTY,
     GENESIS,
-    NAMED_MAX,
-    TAIL_EVENTS,
     EventLog,
     Head,
     LogReader,
@@ -109,8 +107,3 @@ def test_the_error_of_a_fork_at_no_event_names_those_that_there_are() -> None:
 
 def test_a_page_has_ten_thousand_events_unless_its_reader_says_otherwise() -> None:
     has_usual_defaults(EventLog, LogReader)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert TAIL_EVENTS == 16
-    assert NAMED_MAX == 12

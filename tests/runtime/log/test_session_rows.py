@@ -30,7 +30,6 @@ from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
-    TITLE_CHARS_MAX,
     Details,
     RowChange,
     SessionQuery,
@@ -348,7 +347,3 @@ def test_a_session_without_a_title_has_that_of_its_first_ask(fields: dict[str, s
     change = change_of([Event(1, 5, "client", "supervisor", 0, Ask("a", text("first")))])
     assert change.title_after(row) == (row.title if has else "first")
     assert NO_CHANGE.title_after(row) == row.title
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert TITLE_CHARS_MAX == 200

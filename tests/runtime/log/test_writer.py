@@ -483,7 +483,3 @@ def test_a_batch_has_the_spending_and_the_usage_of_its_events_and_tells_how_long
     run(work)
     assert [names for _, names in told] == [["a"]]
     assert told[0][0] >= 0
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert UNDURABLE_MAX == 8_192

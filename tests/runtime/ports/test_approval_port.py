@@ -29,9 +29,6 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.ports.approval_port import (
-    NOTE_CHARS_MAX,
-)
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.tool import Tool
@@ -532,7 +529,3 @@ def test_a_tool_states_its_own_time_for_approval() -> None:
         return text
 
     assert send.spec().approval_timeout_ms == 500
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert NOTE_CHARS_MAX == 2_000

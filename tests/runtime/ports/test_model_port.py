@@ -27,8 +27,6 @@ from callboard.runtime.models.protocol import DivergedAnswer, ModelAnswer, OnTex
 from callboard.runtime.ports import model_port
 from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.model_port import (
-    _EDITS_BYTES_MAX,
-    _TEXT_CHARS_MAX,
     USAGE_MAX,
     ModelPort,
     _kept_edits,
@@ -742,9 +740,3 @@ def test_edits_of_a_service_are_kept_if_the_log_can_hold_them() -> None:
         answer = ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn", edits=edits)
         assert _kept_edits(answer) == kept
         assert asked(partial(_given, answer)).reply.edits == kept
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert USAGE_MAX == 9_007_199_254_740_992
-    assert _EDITS_BYTES_MAX == 10_000
-    assert _TEXT_CHARS_MAX == 1_000

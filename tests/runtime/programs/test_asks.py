@@ -10,8 +10,6 @@ from callboard import Limits, Runtime, ScriptedModel, program
 from callboard.actors.protocol.immutable import Json
 from callboard.errors import DelegationFailed, MisuseError
 from callboard.runtime.programs.asks import (
-    _DIGEST_BYTES,
-    VALUE_DEPTH_MAX,
     Ask,
     Ending,
     ProgramFailed,
@@ -180,8 +178,3 @@ def test_an_end_is_written_as_its_text_and_its_value_or_as_a_failure() -> None:
         assert [one["type"] for one in blocks[1:]] == kinds
         assert read_step(step.content()) == step
         assert ending.size == len(msgspec.json.encode(blocks[1:]))
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _DIGEST_BYTES == 6
-    assert VALUE_DEPTH_MAX == 62

@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.programs.loop import (
-    _SALT_BITS,
-    _SHOWN_CHARS,
-    CALLBACKS_MAX,
     EndlessStep,
     ProgramLoop,
     due_ms,
@@ -438,9 +435,3 @@ def test_a_brain_may_have_its_functions_run_elsewhere() -> None:
     loop.run_step(0, lambda: handed.append((None, loop.run_in_executor(None, int, "5"))))
     (value, future), (_, given) = handed
     assert (value, future is given, given.done()) == (5, True, False)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert CALLBACKS_MAX == 1_000_000
-    assert _SALT_BITS == 16
-    assert _SHOWN_CHARS == 200

@@ -7,7 +7,6 @@ import pytest
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.programs.model_reply import (
-    MESSAGE_DEPTH_MAX,
     ModelReply,
     whole_request,
 )
@@ -74,7 +73,3 @@ def test_a_message_that_was_checked_before_is_not_checked_again() -> None:
     assert given.messages[0] == known
     assert b"\\u0000" not in bytes(given.messages[1])  # cleaned, since it was not known
     assert len(asked) == 2
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert MESSAGE_DEPTH_MAX == 60

@@ -12,9 +12,6 @@ from callboard.runtime.programs.asks import Ask, Ending, Head, Step, run_name
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.history import RecordedRun, last_run
 from callboard.runtime.programs.replaying import (
-    _BEFORE_CHARS,
-    _SHOWN,
-    _SHOWN_CHARS,
     CheckStopped,
     ProgramDiverged,
     difference,
@@ -238,9 +235,3 @@ def test_excerpts_begin_shortly_before_the_first_difference_of_long_texts() -> N
     assert "y" in second
     assert excerpts("x" + one, "y" + other)[0].startswith("x")
     assert excerpts(one, "a" * 50)[0] != excerpts(one, other)[0], "one of them is long"
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _SHOWN == 3
-    assert _SHOWN_CHARS == 60
-    assert _BEFORE_CHARS == 15

@@ -27,12 +27,6 @@ from callboard.runtime.programs import run as run_module
 from callboard.runtime.programs.asks import Reply
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import (
-    _ENDING_CALLBACKS_MAX,
-    _ERRORS_SHOWN,
-    CANCELS,
-    ENDING_BYTES_MAX,
-    FAILURE_CHARS_MAX,
-    LAST_ASKS_MAX,
     ProgramCrashed,
     ProgramRun,
 )
@@ -846,12 +840,3 @@ def test_a_program_may_swallow_two_cancellations(swallows: int, caplog: pytest.L
     run.step((), T0)
     run.stop()
     assert ("are abandoned" in caplog.text) == (swallows == 3)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert CANCELS == 3
-    assert ENDING_BYTES_MAX == 15_728_640
-    assert FAILURE_CHARS_MAX == 10_000
-    assert LAST_ASKS_MAX == 100
-    assert _ENDING_CALLBACKS_MAX == 10_000
-    assert _ERRORS_SHOWN == 3

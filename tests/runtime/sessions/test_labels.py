@@ -7,9 +7,6 @@ from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.labels import (
-    _DEPTH_MAX,
-    METADATA_BYTES_MAX,
-    TAG_CHARS_MAX,
     TAGS_MAX,
     checked_tags,
     metadata_json,
@@ -74,10 +71,3 @@ def test_a_title_is_the_beginning_of_a_text_and_empty_for_anything_else() -> Non
     assert title_text("go", NO_SECRETS) == "go"
     assert len(title_text("x" * 1_000, NO_SECRETS)) <= 200
     assert title_text(["go"], NO_SECRETS) == ""
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert TAGS_MAX == 32
-    assert TAG_CHARS_MAX == 200
-    assert METADATA_BYTES_MAX == 8_192
-    assert _DEPTH_MAX == 16

@@ -41,7 +41,6 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.resuming import (
-    LEAVES_OUT_SINCE_RULES,
     RecordedSession,
     continuation,
 )
@@ -453,7 +452,3 @@ def test_with_strict_spending_every_model_call_is_on_disk_before_it_is_made() ->
         return seen
 
     assert asyncio.run(scene()) == [True, True, True]
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert LEAVES_OUT_SINCE_RULES == 2

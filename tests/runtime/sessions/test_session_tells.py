@@ -309,7 +309,3 @@ def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
                 await session.cancel_agent(None)  # type: ignore[arg-type]  # a wrong value
 
     asyncio.run(scene())
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert TELL_CHARS_MAX == 16_000

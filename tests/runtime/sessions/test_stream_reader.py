@@ -29,7 +29,6 @@ from callboard.runtime.sessions.stream_items import (
     ToolProgress,
 )
 from callboard.runtime.sessions.stream_reader import (
-    _ITEM_BYTES,
     LARGE_BYTES,
     QUEUE_BYTES_MAX,
     Reader,
@@ -396,9 +395,3 @@ def test_a_loop_has_one_timer_and_closed_loops_are_forgotten() -> None:
 
     first = asyncio.run(main())
     assert asyncio.run(main()) is not first
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert QUEUE_BYTES_MAX == 983_040
-    assert LARGE_BYTES == 65_536
-    assert _ITEM_BYTES == 64

@@ -25,7 +25,6 @@ from callboard.runtime.sessions.stream_items import (
     TextReset,
 )
 from callboard.runtime.sessions.streaming import (
-    _CHUNK_BYTES_MAX,
     SessionStream,
 )
 from tests.runtime.sessions.streaming_kit import BUSY, Client, SlowLog, Typed, TypingModel
@@ -627,7 +626,3 @@ def test_a_reader_joins_while_more_text_is_under_way_than_its_queue_holds() -> N
         assert found == [words] * children
 
     play(body, Typist(reply, gate), host=Agent("host", agents=[Agent("kid")]))
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _CHUNK_BYTES_MAX == 65_536

@@ -6,7 +6,6 @@ from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.uses import Use
 from callboard.runtime.tools import access as module
 from callboard.runtime.tools.access import (
-    USES_MAX,
     Access,
 )
 
@@ -84,7 +83,3 @@ def test_the_uses_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     access.use("secrets", "b")
     with pytest.raises(ToolError, match="at most 2 names"):
         access.use("secrets", "c")
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert USES_MAX == 10_000

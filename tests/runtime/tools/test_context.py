@@ -309,7 +309,3 @@ def test_a_context_without_a_watcher_takes_progress_and_a_long_text_is_cut() -> 
     ctx.end()
     ctx.progress("late")
     assert len(seen) == 2
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert MAX_PROGRESS_CHARS == 2_000

@@ -143,7 +143,3 @@ def test_the_wish_for_input_has_its_text_and_its_question() -> None:
     asked: Any = object()
     error = InputNeeded("it needs a city", asked)
     assert (str(error), error.asked) == ("it needs a city", asked)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert FORMS_BYTES_MAX == 65_536

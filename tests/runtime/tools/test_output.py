@@ -14,10 +14,7 @@ from callboard.runtime.sanitize import MAX_DEPTH
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
 from callboard.runtime.tools.output import (
-    _NOTICE_ROOM,
-    _SMALL_DIGITS,
     MAX_ERROR_CHARS,
-    TRACE_CHARS_MAX,
     Blocks,
     cut,
     describe,
@@ -352,10 +349,3 @@ def test_a_whole_number_is_written_as_its_text_is(value: int, max_chars: int, ma
 
 def test_true_and_false_are_not_written_as_numbers() -> None:
     assert bytes(returned(True, 100).output) == b'"true"'
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _SMALL_DIGITS == 15
-    assert MAX_ERROR_CHARS == 2_000
-    assert _NOTICE_ROOM == 130
-    assert TRACE_CHARS_MAX == 4_000

@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 
 from callboard.runtime.tools.own_functions import (
-    MAX_THREADS,
     OwnFunctions,
     _on_loop,
 )
@@ -36,7 +35,3 @@ def test_a_plain_function_returns_or_raises_from_its_thread() -> None:
         return cast("str", value)
 
     assert asyncio.run(run()) == "IN"
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert MAX_THREADS == 8

@@ -11,7 +11,6 @@ from callboard.actors.session.shared_state import NO_STATE
 from callboard.errors import InvalidAgent, InvalidState
 from callboard.runtime.programs.run import ProgramRun
 from callboard.runtime.tools.shared_state import (
-    NAME_CHARS_MAX,
     UPDATE_BYTES_MAX,
     UPDATES_MAX,
     ProgramState,
@@ -149,12 +148,6 @@ def test_agents_declare_the_keys_of_a_session_together_and_alike() -> None:
         declared({"x": one, "y": {"a": SharedKey("add", 1)}})
     assert Agent("host", state={"stage": "start"}).state == {"stage": SharedKey("replace", "start")}
     assert len({SharedKey("add"), SharedKey("add", 0), SharedKey("add", 1)}) == 2
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert UPDATES_MAX == 1_000
-    assert UPDATE_BYTES_MAX == 1_000_000
-    assert NAME_CHARS_MAX == 100
 
 
 def test_a_key_has_a_printable_name_of_1_to_100_characters() -> None:

@@ -6,8 +6,6 @@ import threading
 import pytest
 
 from callboard.runtime.tools.threads import (
-    MAX_STUCK,
-    MAX_THREADS,
     Job,
     Threads,
 )
@@ -174,8 +172,3 @@ def test_threads_that_were_given_up_and_ended_leave_the_count_as_it_was() -> Non
         assert job.begun.wait(5)
         job.go.set()
         block_until(lambda: not ours())
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert MAX_THREADS == 32
-    assert MAX_STUCK == 1_000

@@ -3,9 +3,6 @@
 import pytest
 
 from callboard.runtime.log.postgres import deletion
-from callboard.runtime.log.postgres.deletion import (
-    EVENTS_MAX,
-)
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
@@ -73,7 +70,3 @@ def test_a_value_that_an_append_has_used_meanwhile_stays(place: OnServer) -> Non
         await other.close()
 
     run(work)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert EVENTS_MAX == 500

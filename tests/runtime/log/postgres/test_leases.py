@@ -8,9 +8,6 @@ import pytest
 from callboard.actors.protocol.errors import StoreUnreadable
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import (
-    FORGET_MS,
-    SURVIVED_LEASES,
-    WHY_CHARS_MAX,
     LeaseTables,
 )
 from tests.postgres_server import execute
@@ -131,12 +128,6 @@ def test_a_session_that_ends_its_workers_rests_until_it_is_submitted_again_or_su
             assert tables._run("SELECT losses FROM {s}.leases") == [(left,)]
 
     on_tables(place, work)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert FORGET_MS == 3_600_000
-    assert WHY_CHARS_MAX == 500
-    assert SURVIVED_LEASES == 10
 
 
 def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) -> None:

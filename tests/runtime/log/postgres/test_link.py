@@ -12,10 +12,6 @@ from callboard.runtime.log.postgres import link as links
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.link import (
     _BEGIN,
-    ATTEMPTS_MAX,
-    CONNECT_TIMEOUT_S,
-    IDLE_TIMEOUT_MS,
-    LOCK_TIMEOUT_MS,
     Cut,
     Link,
 )
@@ -163,13 +159,6 @@ def test_a_forked_process_does_not_use_the_connection_of_its_parent(
     with pytest.raises(StoreLocked, match="forked"):
         link.read("SELECT 1")
     connection.close()
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert CONNECT_TIMEOUT_S == 10
-    assert LOCK_TIMEOUT_MS == 5_000
-    assert IDLE_TIMEOUT_MS == 5_000
-    assert ATTEMPTS_MAX == 20
 
 
 def test_a_link_waits_for_notifications_and_for_its_caller() -> None:

@@ -11,7 +11,6 @@ from callboard.actors.protocol.errors import StoreLocked
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.places import (
-    ATTEMPTS_MAX,
     PlaceTables,
     Report,
 )
@@ -97,7 +96,3 @@ def test_a_report_behind_a_faster_one_reads_again(place: OnServer, monkeypatch: 
             said(tables, report(one, 2, 1, 1, 9), 0, FOUR, 0)
 
     on_places(place, work)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert ATTEMPTS_MAX == 20

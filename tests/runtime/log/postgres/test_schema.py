@@ -7,7 +7,6 @@ import pytest
 from callboard.actors.protocol.errors import StoreReadOnly, StoreUnreadable
 from callboard.runtime.log.postgres import schema as schemas
 from callboard.runtime.log.postgres.schema import (
-    PARTITION_SESSIONS,
     SERVER_MIN,
     check_age,
     check_server,
@@ -59,11 +58,6 @@ def test_events_lie_in_the_partition_of_their_session_and_an_empty_one_is_droppe
         await second.close()
 
     run(work)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert SERVER_MIN == 130_000
-    assert PARTITION_SESSIONS == 65_536
 
 
 class Answers:

@@ -13,7 +13,6 @@ from callboard.runtime.log.postgres import link as links
 from callboard.runtime.log.postgres.link import Cut, Link
 from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.store import (
-    EVENT_BYTES,
     Memory,
     PostgresStore,
 )
@@ -236,7 +235,3 @@ def test_an_id_that_the_server_cannot_hold_is_refused_as_it_is_made(store: Postg
 def test_a_title_with_nul_is_kept_without_it(store: PostgresStore) -> None:
     store.create("t", 5, "a\0b", GENESIS)
     assert store.sessions(EVERY_SESSION)[0].title == "a\N{REPLACEMENT CHARACTER}b"
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert EVENT_BYTES == 180

@@ -4,9 +4,6 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.postgres.tables import (
-    SEQ_MAX,
-)
 from callboard.runtime.log.protocol import TAIL_EVENTS
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
@@ -140,7 +137,3 @@ def test_ids_that_no_text_of_the_server_can_be_are_not_found(place: OnServer) ->
             with pytest.raises(LookupError):
                 reader.head(name)
             assert reader.events_of("s", name, 1, 9) == []
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert SEQ_MAX == 9_223_372_036_854_775_807

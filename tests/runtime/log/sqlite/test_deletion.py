@@ -245,8 +245,3 @@ def test_a_step_of_one_event_behind_the_shared_ones_leaves_the_shared_ones(store
     while store.purge():
         assert same(store.read("f", 1, 10), events(1, 2))
     assert same(store.read("f", 1, 10), events(1, 2))
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert EVENTS_MAX == 500
-    assert BYTES_MAX == 524_288

@@ -10,9 +10,6 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog, StoreIncomplete, WrongKey
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.meta import (
-    BUSY_TIMEOUT_MS,
-    CONTEST_TIMEOUT_MS,
-    WAL_BYTES_MAX,
     check_complete,
     check_key,
     find_cipher,
@@ -74,9 +71,3 @@ def test_a_missing_wal_is_told_with_the_path_that_the_user_knows(
         assert str(info.value).startswith(
             f"{shown or path} was copied or moved without {(shown or path).name}-wal"
         )
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert WAL_BYTES_MAX == 16_777_216
-    assert BUSY_TIMEOUT_MS == 30_000
-    assert CONTEST_TIMEOUT_MS == 500

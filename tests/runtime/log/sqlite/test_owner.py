@@ -18,7 +18,6 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.runtime.log.sqlite import owner
 from callboard.runtime.log.sqlite.owner import (
-    _NOTE_BYTES_MAX,
     Owner,
     _drop_all,
     check_place,
@@ -309,10 +308,6 @@ def test_an_owner_that_is_refused_leaves_no_file_open(path: Path) -> None:
             owner.acquire(force=force)
     assert sorted(one.name for one in Path("/proc/self/fd").iterdir()) == before
     os.close(other)
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _NOTE_BYTES_MAX == 1_024
 
 
 def test_a_second_opener_in_the_same_process_is_refused_until_the_first_closes(tmp_path: Path) -> None:

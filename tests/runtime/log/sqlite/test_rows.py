@@ -18,12 +18,6 @@ from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.rows import (
-    _ADDRESS_BITS,
-    _CAUSE_BITS,
-    _DIGITS,
-    _PLACE_BITS,
-    _SIZE_BITS,
-    _TIME_BITS,
     CHUNK_BYTES,
     CHUNK_FIELDS,
     ODD_MAX,
@@ -319,14 +313,3 @@ def test_a_row_is_odd_if_a_field_of_it_does_not_fit(changed: dict[str, int], is_
     add(rows, 0, [replace(sealed(2), **fields)])
     assert (chunk := rows.only_chunk()) is not None
     assert (chunk["odd"] is not None) == is_odd
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert CHUNK_BYTES == 4_194_304
-    assert ODD_MAX == 64
-    assert _ADDRESS_BITS == 12
-    assert _PLACE_BITS == 23
-    assert _SIZE_BITS == 27
-    assert _CAUSE_BITS == 32
-    assert _TIME_BITS == 18
-    assert _DIGITS == 1_000_000_000_000_000_000

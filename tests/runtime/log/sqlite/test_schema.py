@@ -20,10 +20,8 @@ from callboard.runtime.log.sqlite.schema import (
     APPLICATION_ID,
     FORMAT,
     NUMBER_MAX,
-    PAGE_BYTES,
     SEQ_BITS,
     SEQ_MAX,
-    SQLITE_MIN,
     Blobs,
     is_fresh,
     places_of,
@@ -261,13 +259,3 @@ def test_places_are_pairs_of_an_offset_and_a_number() -> None:
 
 def test_the_last_event_of_the_last_session_has_the_largest_id_of_sqlite() -> None:
     assert (NUMBER_MAX << SEQ_BITS) + SEQ_MAX == 2**63 - 1
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert APPLICATION_ID == 0x63627264
-    assert FORMAT == 2
-    assert SQLITE_MIN == (3, 33, 0)
-    assert PAGE_BYTES == 8_192
-    assert SEQ_BITS == 32
-    assert SEQ_MAX == 4_294_967_295
-    assert NUMBER_MAX == 2_147_483_647

@@ -22,8 +22,6 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.meta import WAL_BYTES_MAX
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.store_errors import (
-    _MAGIC,
-    _WORD,
     FRAME_BYTES,
     HEADER_BYTES,
     Damage,
@@ -340,10 +338,3 @@ def test_a_header_with_an_impossible_size_of_pages_is_damaged(
     header = start + struct.pack(">2I", *_sum((0, 0), start, ">"))
     (tmp_path / "a-wal").write_bytes(header + b"x")
     assert find_damage(tmp_path / "a-wal") == (None if is_right else Damage(0, 0))
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert HEADER_BYTES == 32
-    assert FRAME_BYTES == 24
-    assert _MAGIC == (931071618, 931071619)
-    assert _WORD == 0xFFFFFFFF

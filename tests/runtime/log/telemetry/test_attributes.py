@@ -17,8 +17,6 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.attributes import (
-    _ABOUT_CHARS_MAX,
-    CONTENT_CHARS_MAX,
     Attribute,
     attributes_of,
     cut,
@@ -305,8 +303,3 @@ def test_an_answer_without_content_has_none_in_its_span() -> None:
         returned = Event(6, 60, "tools", "host", 5, ToolReturned(1, 0, output=output))
         span = Span(operation="execute_tool", begun=call, ended=returned, **same)
         assert keys(span) == shown | {names.TOOL_ARGUMENTS}
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert CONTENT_CHARS_MAX == 4_096
-    assert _ABOUT_CHARS_MAX == 200

@@ -16,11 +16,6 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.runtime.log.telemetry import metrics
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.formats import (
-    _CLIENT,
-    _ERROR,
-    _INTERNAL,
-    _OK,
-    _SAMPLED,
     SERIES_MAX,
     MetricStore,
     otlp_document,
@@ -249,12 +244,3 @@ def test_the_text_of_a_store_line_by_line() -> None:
         "# TYPE callboard_log_size_bytes gauge",
         "",
     ]
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _INTERNAL == 1
-    assert _CLIENT == 3
-    assert _OK == 1
-    assert _ERROR == 2
-    assert _SAMPLED == 1
-    assert SERIES_MAX == 1_000

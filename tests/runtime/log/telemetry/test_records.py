@@ -14,9 +14,6 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import CallMetadata, ModelFailure
 from callboard.runtime.log.telemetry import records
 from callboard.runtime.log.telemetry.records import (
-    _FRAMES,
-    _SHOWN,
-    _TEXT,
     Record,
     frames_of,
     record_of,
@@ -255,9 +252,3 @@ def test_every_logger_of_the_code_is_listed() -> None:
     assert {*records.OWN_LOGGERS} <= found | {"callboard.models", "callboard.tools"}
     own = {value for name, value in vars(records).items() if name.isupper() and isinstance(value, str)}
     assert own == {*records.LOGGERS}
-
-
-def test_limits_and_sizes_change_only_on_purpose() -> None:
-    assert _SHOWN == 200
-    assert _TEXT == 2_000
-    assert _FRAMES == 20
