@@ -8,6 +8,7 @@ Nothing in this part decides anything: it has values, tables, and pure functions
 
   Messages
     messages, client_messages, port_messages    all kinds, by sender and recipient
+    step_messages, wishes                       the steps of programs, and all requests for turns
     events, addresses, endings                  the envelope, the names of actors, the kinds of ends
     immutable, intmap, plain_values             structs and maps that never change, and their plain form
     codec, upcasters, kept_bodies               how a message is stored, and read from older formats

@@ -113,7 +113,7 @@ def worker(
     Examples:
       callboard worker survey:host --log postgresql://app@db/agents
       callboard worker survey:host survey:critic --slots 500 --metrics 9464
-      callboard worker survey:host --capacity claude-sonnet-4-5=40 --fair-by 'tenant:*'
+      callboard worker survey:host --capacity claude=40 --fair-by 'tenant:*'
     """
     limits, above = parse_limits(setting.limits), parse_capacity(capacity, fair_by)
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
@@ -198,7 +198,7 @@ def submit(host: str, prompt: str, name: str, tags: tuple[str, ...], log: str) -
     \b
     Examples:
       callboard submit host "What is here?" --log postgresql://app@db/agents
-      callboard submit host "Which files are here?" --session survey-17 --tag tenant:acme
+      callboard submit host "What is here?" --session survey-17 --tag tenant:acme
     """
     session = name or new_session_id()
     try:

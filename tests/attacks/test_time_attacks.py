@@ -435,6 +435,7 @@ SUPERLINEAR = {
         "callboard/cli/mcp_asks.py",
         "callboard/cli/options.py",
         "callboard/pytest_fixtures.py",
+        "replay/diagnosis/copies.py",
         "runtime/brains/claude_client.py",
     },
     "unicodedata": {

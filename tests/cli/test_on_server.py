@@ -128,7 +128,7 @@ def test_sessions_are_deleted_on_a_server(places: tuple[str, str]) -> None:
         (["sessions", "--log", "postgresql://me:geheim@db/agents?sslmod=x"], "'sslmod' is not a parameter"),
         (["memory", "postgresql://me:geheim@127.0.0.1:1/agents"], "the memory's server cannot be used"),
         (["export", "--format", "db", "-o", "a.db"], "callboard import all.jsonl"),
-        (["cancel", "s"], "no process that owns postgresql://owner@/"),
+        (["cancel", "s"], "no worker and no program runs session s, so nothing can be cancelled"),
     ],
 )
 def test_a_refusal_names_the_next_step_and_no_password(

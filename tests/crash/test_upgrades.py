@@ -96,10 +96,8 @@ class Deploy:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Wait for it."""
-    begun = time.monotonic()
+    """Wait for it. The limit of the test ends a wait in vain."""
     while not is_so():
-        assert time.monotonic() - begun < 60
         time.sleep(0.02)
 
 

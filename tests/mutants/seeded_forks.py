@@ -296,8 +296,8 @@ TESTED_ALONE: Final = (
         "errors-are-offered",
         "The result of an effect that failed is offered to the same call in another turn.",
         "session.recorded_answers",
-        'and event.body.status == "ok":',
-        "and event.body.status:",
+        'if body.status == "ok":',
+        "if body.status:",
     ),
     Mutant(
         "idempotent-results-twice",

@@ -124,6 +124,7 @@ class _Agent(msgspec.Struct, eq=False):
     wish: TurnRequested = TurnRequested(0)
     purpose: str = ""  # of its latest wish
     named: list[int] = []  # events in `new` of its wish
+    refused: list[int] = []  # of them, those of steps that never left
     known: set[Part] = set()
     is_eager: bool = False  # its calls stay open over turns: `programs` has the rules of its results
     last: ModelRequest | None = None
@@ -203,7 +204,9 @@ class _Checker:
         if isinstance(body, Stop):
             self._stopped.add(event.recipient)
         if isinstance(body, RunStep) and event.sender in self._stopped and event.seq not in requests:
-            return  # the gate refused it
+            agent = self._agents[event.sender]
+            agent.refused = agent.named  # by the gate; its agent takes it for sent
+            return
         if isinstance(body, CallModel | RunStep):
             self._check(event.seq, owner_of(event), requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
@@ -229,7 +232,7 @@ class _Checker:
         agent.wish, agent.purpose = wish, wish.purpose
         agent.is_anew |= wish.breaks_cache
         # The names of an earlier turn that was never granted are taken back with it.
-        agent.named = [*wish.new] if wish.attempt == 1 else [*agent.named, *wish.new]
+        agent.named = [*(agent.refused if wish.attempt == 1 else agent.named), *wish.new]
 
     def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         agent = self._agents[who]
@@ -325,7 +328,7 @@ class _Checker:
         """Check that each new part came in an event that is named, in the order of the names."""
         who = request.address
         is_forgetful = who in self._forgetful
-        named, agent.named = agent.named, []
+        named, agent.named, agent.refused = agent.named, [], []
         self._check_setters(seq, agent, request, named)
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
         for index, message in enumerate(not_about_tools(request)[start:], start):
