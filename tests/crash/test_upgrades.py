@@ -149,7 +149,7 @@ def test_a_release_that_earlier_workers_cannot_follow_starts_once_they_have_stop
     assert (deploy.number(), old.poll()) == (OWN, None)
     assert ended(old)[0] == 0
     new = deploy.start(since=OWN + 1)
-    until(lambda: not left(server))
+    until(lambda: deploy.number() == OWN + 1 and not left(server))
     late = deploy.start()
     _, said = late.communicate(timeout=30)
     assert "use the newer callboard" in said
