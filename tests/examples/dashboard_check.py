@@ -26,6 +26,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from callboard import (
     Agent,
     Call,
@@ -105,7 +107,8 @@ async def load(folder: Path, program: Path, service: Service) -> list[str]:
         figures = WorkerStats(
             name="w", number=1, sessions=2, slots=9, lease_left_ms=5_000, lost_leases=1
         )  # as of a worker, which needs a server
-        runtime._worker = lambda: figures
+        read = itertools.count()
+        runtime._worker = lambda: replace(figures, lost_leases=next(read))
         server = await stack.enter_async_context(await serve(runtime))
         ports = [service.port, server.sockets[0].getsockname()[1]]
         output = stack.enter_context((folder / "prometheus.txt").open("wb"))
