@@ -200,7 +200,7 @@ class ForkWorld(SessionWorld):
         found = self.playback.admit(request, self.gate)
         if isinstance(found, Reuse):
             if start.waits and found.found.was_started:
-                self.core.announce(start, self)
+                self.durable = max(self.durable, self.core.announce(start, self))  # before a port holds it
             self.playback.hold(request, found.found)
             if not found.found.is_step:
                 return
