@@ -166,7 +166,7 @@ class Owner:
         self._turns = count()
 
     async def look(self, leases: Leases, number: int) -> None:
-        """Learn what is followed, as with each look at the commands."""
+        """Learn which sessions are followed, as with each look at the commands."""
         self.announcer.take(await leases.change(self.announcer.look(number, ())), leases.cipher)
 
     async def append(self, batch: int, *, is_notified: bool) -> str:

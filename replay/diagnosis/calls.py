@@ -51,7 +51,7 @@ class RepeatedErrors(CallCheck):
 
 
 _UNKNOWN: Final = b"whether it had its effect is not known"
-"""What the runtime writes of a call with an effect that it gave up."""
+"""The words in the result of a call with an effect that was given up."""
 
 
 class InDoubt(CallCheck):

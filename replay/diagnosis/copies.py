@@ -153,7 +153,7 @@ _NUMBER: Final = re.compile(
 """A number, and behind a comma its decimals, or the next number of a list."""
 
 _RUN: Final = re.compile(rb"\d(?:[,.' ]?\d){4,}")
-"""Where such a number may stand. It is found many times sooner than the number itself."""
+"""A run of digits, which may hold such a number. It is found much faster than the number itself."""
 
 _BESIDE: Final = 2  # bytes beside a number that say whether it is one
 _SIGNS: Final = re.compile(rb"[^\d]")

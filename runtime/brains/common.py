@@ -9,7 +9,8 @@ Rules
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterator, Mapping
-from typing import Any, Final, get_args
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 from pydantic_core import to_jsonable_python
@@ -23,6 +24,8 @@ from callboard.runtime.programs.loop import ProgramLoop
 from callboard.runtime.programs.program import Program
 from callboard.runtime.programs.run import Main, ProgramRun, RunsBefore
 from callboard.runtime.programs.values import tool_value
+
+T = TypeVar("T")
 
 EARLIER_MAX: Final = 50
 """Earlier asks of a session that a brain as its host is told."""
@@ -158,3 +161,14 @@ def failed_by_status(status: int, text: str) -> ModelFailure:
     is_retryable = status in _RETRYABLE or status >= _SERVER_ERROR
     code = "rate_limit_error" if status == 429 else "api_error" if is_retryable else "invalid_request_error"
     return ModelFailure(code, text, is_retryable=is_retryable)
+
+
+@contextlib.contextmanager
+def during(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a variable a value for the code within."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
+            variable.reset(token)

@@ -36,6 +36,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import Tool as SimpleTool
 from langsmith.run_helpers import tracing_context
 
+from callboard.runtime.brains.common import during
+
 Through = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -68,12 +70,8 @@ _PASSED: Final[ContextVar[object]] = ContextVar("callboard_passed", default=None
 @contextlib.contextmanager
 def inside(run: Run) -> Iterator[None]:
     """Lead what the code within does to a run. Nothing of it is traced to the framework's vendor."""
-    token = RUN.set(run)
-    try:
-        with untraced():
-            yield
-    finally:
-        RUN.reset(token)
+    with during(RUN, run), untraced():
+        yield
 
 
 def untraced() -> contextlib.AbstractContextManager[None]:

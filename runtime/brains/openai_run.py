@@ -4,7 +4,6 @@ Agents run others by `Runner.run`: as tools, in guardrails, in functions. All of
 runner of the framework. `Door` stands there: it leads runs in a brain to the brain, and hands on all others.
 """
 
-import contextlib
 import contextvars
 import copy
 import dataclasses
@@ -22,7 +21,7 @@ from agents.tool import with_function_tool_failure_error_handler
 from agents.tool_context import ToolContext as FrameworkContext
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, InvalidAgent, NotApproved
-from callboard.runtime.brains.common import Latch, call_content
+from callboard.runtime.brains.common import Latch, call_content, during
 from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settings
 from callboard.runtime.brains.openai_messages import Conversation, output_part
 from callboard.runtime.brains.openai_model import model_key
@@ -241,10 +240,5 @@ async def run_in(run: BrainRun, agent: Agent[Any], given: Any, **options: Any) -
     door = before if isinstance(before, Door) else Door(before)
     if door is not before:
         set_default_agent_runner(door)
-    token = _CURRENT.set(run)
-    try:
-        with untraced():
-            return await door.run(agent, given, **options)
-    finally:
-        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
-            _CURRENT.reset(token)
+    with during(_CURRENT, run), untraced():
+        return await door.run(agent, given, **options)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from agents.tracing.provider import DefaultTraceProvider
 
+from callboard.runtime.brains.common import during
+
 _UNTRACED: Final[ContextVar[bool]] = ContextVar("callboard_untraced", default=False)
 
 
@@ -19,12 +21,8 @@ _UNTRACED: Final[ContextVar[bool]] = ContextVar("callboard_untraced", default=Fa
 def untraced() -> Iterator[None]:
     """Send no traces of the code within."""
     _wrap_provider()
-    token = _UNTRACED.set(True)
-    try:
+    with during(_UNTRACED, True):
         yield
-    finally:
-        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
-            _UNTRACED.reset(token)
 
 
 @functools.cache

@@ -37,7 +37,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import ValidationError, to_jsonable_python
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, NotApproved
-from callboard.runtime.brains.common import Latch
+from callboard.runtime.brains.common import Latch, during
 from callboard.runtime.brains.pydantic_gate import Gate, leads_to_gate
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.brains.pydantic_model import model_key
@@ -49,7 +49,7 @@ _KEPT: Final = ("conversation", "workspace")
 
 
 class Parts(NamedTuple):
-    """What a brain knows of its agents.
+    """The agents of a brain, and their tools and models.
 
     agents: the agent itself, and those that its tools run. known: their functions, by name. tools: the names
     of those that are calls of the session, with those that a person must permit. asked: those whose calls
@@ -256,12 +256,8 @@ _CURRENT: Final[contextvars.ContextVar[BrainRun | None]] = contextvars.ContextVa
 def inside(run: BrainRun) -> Iterator[None]:
     """Lead the runs of agents within to a brain."""
     _open_door()
-    token = _CURRENT.set(run)
-    try:
+    with during(_CURRENT, run):
         yield
-    finally:
-        with contextlib.suppress(ValueError):  # a run that is given up is closed in another context
-            _CURRENT.reset(token)
 
 
 @functools.cache

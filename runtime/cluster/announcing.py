@@ -35,7 +35,7 @@ from callboard.runtime.sessions.stream_items import TextDelta
 
 EVERY_S: Final = 0.05  # between two statements
 AGAIN_S: Final = 1.0  # after one that failed
-LOOK_MS: Final = 2_500  # between two readings of what is followed, in which nothing new is followed
+LOOK_MS: Final = 2_500  # between two readings of the followers while no new one comes
 TEXT_CHARS_MAX: Final = 1 << 20  # of text that waits to be sent
 
 logger: Final = logging.getLogger("callboard.worker")
@@ -78,7 +78,7 @@ class Announcer:
         self._thread: Worker | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # --- what is followed -------------------------------------------------------------
+    # --- followers --------------------------------------------------------------------
 
     def look(self, owner: int, sessions: Iterable[str]) -> Callable[[LeaseTables], Seen]:
         """Return a function that reads the followers of an owner's sessions, unless they are as before."""
@@ -150,7 +150,7 @@ class Announcer:
                 self._add(rows, parts.board.epoch, grant, delta)
         self._schedule()
 
-    # --- what is sent -----------------------------------------------------------------
+    # --- notifications ----------------------------------------------------------------
 
     def on_stored(self, batch: Sequence[Append]) -> None:
         """Send news of the sessions of a batch that the log has answered."""

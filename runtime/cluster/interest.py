@@ -22,7 +22,7 @@ LATER_S: Final = 0.05  # in which changes are collected: one that is taken back 
 
 
 class Interest:
-    """What a client follows. It connects when something is followed for the first time."""
+    """The sessions that a client follows. It connects when the first one is followed."""
 
     def __init__(self, log: PostgresLog, leases: Leases) -> None:
         self._leases = leases

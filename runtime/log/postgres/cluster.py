@@ -31,7 +31,7 @@ class Leases:
         self._tables: LeaseTables | None = None
         self._places: PlaceTables | None = None
         self.cipher: Cipher | None = None
-        """Of an encrypted log, once it is open."""
+        """The cipher of an encrypted log, once the log is open; else None."""
 
     @property
     def is_open(self) -> bool:

@@ -272,6 +272,7 @@ def test_news_that_could_not_be_sent_are_sent_later(place: OnServer, monkeypatch
             await viewer.leave()
 
     run(scene)
+    assert failures == 2
 
 
 def test_what_nobody_follows_is_not_announced(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
