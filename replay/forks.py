@@ -65,11 +65,27 @@ class Billing(NamedTuple):
     reused_tools: int = 0
 
 
-def billing(events: Iterable[Event]) -> Billing:
-    """Return the figures of a session behind its latest `Forked`; of a whole session without one."""
-    found = Billing()
+def without_steps(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events without the replies to steps of programs, which ask no model."""
+    programs: set[str] = set()
     for event in events:
         body = event.body
+        if isinstance(body, Begin):
+            (programs.add if body.model.is_program else programs.discard)(event.recipient)
+        if not isinstance(body, ModelReplied) or event.recipient not in programs:
+            yield event
+
+
+def billing(events: Iterable[Event], since: int = 0) -> Billing:
+    """Return the figures of a session behind its latest `Forked`; of a whole session without one.
+
+    since: the seq of the last event that does not count.
+    """
+    found = Billing()
+    for event in without_steps(events):
+        body = event.body
+        if event.seq <= since:
+            continue
         if isinstance(body, Forked):
             found = Billing()
         elif isinstance(body, ModelReplied):
@@ -123,8 +139,10 @@ def fork_cost(
     changed: the seqs of the changed answers. profiles: the agents with other instructions. tokens, cost_usd:
     the limits of the fork, which hold for all that its session has used.
     """
-    reached = list(_reached(events, base, frozenset(changed), frozenset(profiles)))
-    asked = [one.body for one in reached if isinstance(one.body, ModelReplied) and one.seq not in changed]
+    changed_seqs = frozenset(changed)
+    reached = list(_reached(events, base, changed_seqs, frozenset(profiles)))
+    counted = {event.seq for event in without_steps(events)} - changed_seqs
+    asked = [one.body for one in reached if isinstance(one.body, ModelReplied) and one.seq in counted]
     called = [one for one in reached if isinstance(one.body, ToolReturned) and one.seq not in changed]
     agents = dict.fromkeys(one.recipient for one in reached if is_agent(one.recipient))
     used = _sum(event.body for event in events[:base])

@@ -31,7 +31,7 @@ from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import find_place, open_reader
 from callboard.cli.run_command import changed_limits, with_recorded_model
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.forks import billing
+from callboard.replay.forks import billing, without_steps
 from callboard.replay.formats import dollars, tokens
 from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
@@ -68,7 +68,7 @@ class Variant(NamedTuple):
 def variant_of(session_id: str, events: Sequence[Event]) -> Variant:
     """Return the figures of a session."""
     paid = billing(events)
-    bodies = [event.body for event in events]
+    bodies = [event.body for event in without_steps(events)]
     replies = [body for body in bodies if isinstance(body, ModelReplied)]
     turns = sum(reply.status == "ok" for reply in replies)
     used = reduce(plus, (reply.usage or ZERO for reply in replies), ZERO)

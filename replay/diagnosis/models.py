@@ -53,7 +53,7 @@ class OtherModels:
                 self._failed[event.recipient] = body.failure.code if body.failure is not None else body.status
             else:
                 self._reply(event, body)
-        elif isinstance(body, Begin):
+        elif isinstance(body, Begin) and not body.model.is_program:
             self._first[event.recipient] = body.model.name
             self._known |= {body.model.name, *(one.name for one in body.model.fallback)}
 

@@ -123,7 +123,7 @@ def _cut(value: object) -> object:
 def _saved(events: Iterable[Event], shared: int) -> dict[str, object]:
     """Return the figures of a fork: of the events that it shares, of answers that it reused, and its own."""
     every = list(events)
-    prefix, paid = billing(every[:shared]), billing(every[shared:])
+    prefix, paid = billing(every[:shared]), billing(every, shared)
     reused = paid.used.tokens - paid.billed.tokens, paid.used.micro_usd - paid.billed.micro_usd
     return {
         "shared": [prefix.called + prefix.reused, prefix.used.tokens, prefix.used.micro_usd],

@@ -160,7 +160,7 @@ class ClientModel(ProgramModel):
         """Run the next step."""
         if request.profile != self._agent:
             why = f"{request.address} has no model: pass Runtime(model=...) for agents that name none"
-            return ModelAnswer(failure=ModelFailure("unknown_model", why))
+            return ModelAnswer(failure=ModelFailure("unknown_model", why), usage=ZERO)
         try:
             return await self._step(request)
         except ProgramDiverged as error:

@@ -80,7 +80,16 @@ class ModelAnswer(Value, frozen=True, metaclass=NamedFields):
 
 
 class DivergedAnswer(ModelAnswer, frozen=True):
-    """The answer of a program that does not repeat its recorded steps. A live session waits for its code."""
+    """The answer of a program that does not repeat its recorded steps, or for a model that is not there.
+
+    A live session waits for its code.
+    """
+
+
+def no_model(name: str, models: Iterable[str]) -> str:
+    """Say that a model is not among those of this process, which agents of an earlier one may still ask."""
+    known = ", ".join(sorted(models)) or "none"
+    return f"there is no model {name!r} in this runtime (there is: {known}); give it to one of the agents"
 
 
 @runtime_checkable

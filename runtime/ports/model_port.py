@@ -26,7 +26,14 @@ from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.answer_bodies import digest_of
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.finishes import LiveAnswer
-from callboard.runtime.models.protocol import DivergedAnswer, KeepsRuns, Model, ModelAnswer, OnText
+from callboard.runtime.models.protocol import (
+    DivergedAnswer,
+    KeepsRuns,
+    Model,
+    ModelAnswer,
+    OnText,
+    no_model,
+)
 from callboard.runtime.ports.body_keeper import BodyKeeper, CountWatch
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
@@ -153,7 +160,7 @@ class ModelPort:
         await self._tasks.aclose()
 
     def _is_left_open(self, agent: str, answer: DivergedAnswer) -> bool:
-        """Return whether the session waits for the code of a program: detaching answers the call then."""
+        """Return whether the session waits for its code: detaching answers the call then."""
         return self._board.on_diverged(agent, answer.failure.message if answer.failure else "")
 
     def _text_buffer(self, grant: int, asked: ModelRequest) -> StreamBuffer:
@@ -173,9 +180,8 @@ class ModelPort:
     def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         model = self._models.get(asked.model.name)
         if model is None:
-            known = ", ".join(sorted(self._models)) or "none"
-            why = f"there is no model {asked.model.name!r} in this runtime (there is: {known})"
-            return ModelAnswer(failure=ModelFailure("unknown_model", why))
+            failure = ModelFailure("unknown_model", no_model(asked.model.name, self._models))
+            return DivergedAnswer(failure=failure, usage=ZERO)
         try:
             return model.call(asked, on_text)
         except (KeyboardInterrupt, SystemExit):

@@ -75,7 +75,7 @@ class ProgramModel:
         """Run the next step. The reply of a program that raises is a failure with code `crashed`."""
         if request.profile != self._agent:
             why = f"{request.address} has no model: pass Runtime(model=...) for agents that name none"
-            return ModelAnswer(failure=ModelFailure("unknown_model", why))
+            return ModelAnswer(failure=ModelFailure("unknown_model", why), usage=ZERO)
         began = monotonic_ms()
         try:
             return self._stepped(request)

@@ -3,7 +3,7 @@
 A session that is being opened: the wish for it, and the object to await or to enter.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from types import TracebackType
@@ -22,10 +22,11 @@ from callboard.runtime.sessions.session_deps import FilesChoice, MemoryChoice
 
 
 class Waiting(NamedTuple):
-    """A session that waits for its code. agent: the object that did not fit."""
+    """A session that waits for its code. agent, models: the object that did not fit, and those with it."""
 
     agent: Agent
     error: Diverged
+    models: frozenset[str] = frozenset()
 
 
 class SessionLeases(Protocol):
@@ -110,9 +111,11 @@ class LiveSessions:
         if self.leases is not None and session_id not in self:
             self.leases.let_go(session_id)
 
-    async def wait_for_code(self, session_id: str, agent: Agent, error: Diverged) -> None:
+    async def wait_for_code(
+        self, session_id: str, agent: Agent, error: Diverged, *, models: Iterable[str] = ()
+    ) -> None:
         """Remember that the code of this process does not fit a session. The time runs from the first one."""
-        self.waiting[session_id] = Waiting(agent, error)
+        self.waiting[session_id] = Waiting(agent, error, frozenset(models))
         if not await self._log.waiting_since(session_id):
             await self._log.set_waiting(session_id, now_ms())
 

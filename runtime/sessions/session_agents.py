@@ -119,8 +119,8 @@ def _without_model(host: Agent, default: ModelChoice | None) -> dict[str, str]:
     for name in names:
         if agents[name].on_broken == "refuse":
             raise MisuseError(
-                f"no model for {name!r}, which inherits none: pass Runtime(model=...), or "
-                "Agent(model=...) for it or for an agent above it"
+                f"no model for {name!r}, which inherits none: pass Runtime(model=...) (--model), "
+                "or Agent(model=...) for it or for an agent above it"
             )
     return dict.fromkeys(names, "it has no model, and inherits none")
 

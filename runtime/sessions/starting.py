@@ -365,7 +365,8 @@ class SessionStarter(ForkStarter):
         approvals = ApprovalPort(board, self.log, found.agents, self.settings.approver, session._on_approval)
         session._connect(LiveParts(board, hub, approvals))
         self.observer.watch(board)
-        session._on_waits = partial(self.live.wait_for_code, session.session_id, found.given)
+        waits = partial(self.live.wait_for_code, models=found.models)
+        session._on_waits = partial(waits, session.session_id, found.given)
         keeper = BodyKeeper(self.log, session.session_id) if self.settings.keeps_requests else None
         models = ModelPort(board, found.models, hub, self.counts, keeper)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity, deps.tags)

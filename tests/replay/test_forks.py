@@ -3,11 +3,27 @@
 import asyncio
 from pathlib import Path
 
-from callboard import Agent, Limits, ModelRequest, Runtime, ScriptedModel, call, calls, say, tool
+from callboard import (
+    Agent,
+    Limits,
+    ModelRequest,
+    ProgramContext,
+    Runtime,
+    ScriptedModel,
+    call,
+    calls,
+    program,
+    say,
+    tool,
+)
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.replay.forks import Branch, ForkCost, Lineage, billing, fork_cost, lineage
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.models.scripted import Step
 from tests.tables import table
@@ -126,3 +142,23 @@ def test_the_most_that_a_fork_costs_is_a_bound_or_unknown(
 def test_a_limit_that_is_used_up_leaves_nothing() -> None:
     cost = cost_of(Prices(2, 8), 1, 0.0)
     assert (cost.tokens_max, cost.micro_usd_max) == (0, 0)
+
+
+def test_the_steps_of_a_program_are_no_model_calls() -> None:
+    @program(agents=[CHILD])
+    async def host(ctx: ProgramContext, prompt: str) -> str:
+        await ctx.delegate(CHILD, "Place 1.")
+        return await ctx.ask_model("How is it?")
+
+    async def main() -> None:
+        log = MemoryLog()
+        async with Runtime(log, model=ScriptedModel(lambda request: say("mild"))) as runtime:
+            assert (await runtime.run(host, "Go.", session_id="one")).text == "mild"
+        events = Recording.open(MemoryReader(log), "one").events
+        asked = sum(isinstance(event.body, CallModel) for event in events)
+        steps = [event.seq for event in events if isinstance(event.body, RunStep)]
+        assert (billing(events).called, billing(events, since=steps[-1]).called) == (asked, 0)
+        begun = next(event.seq for event in events if isinstance(event.body, Begin))
+        assert fork_cost(events, begun - 1, [], ["host"]).calls == asked == 2
+
+    asyncio.run(main())

@@ -67,7 +67,7 @@ function figuresOf(session, asks) {
   for (let seq = 1; seq <= session.count; seq += 1) {
     const kind = session.kinds[seq];
     if (kind === "CallModel") calls += 1;
-    if (kind === "Begin") begun.set(session.recipient(seq), session.body(seq).model?.name);
+    if (kind === "Begin") begun.set(session.recipient(seq), modelNameOf(session.body(seq).model));
     if (kind === "ModelReplied") {
       const name = modelOf(session, seq, begun);
       if (name) models.set(name, (models.get(name) ?? 0) + (session.body(seq).failure ? 0 : 1));
@@ -86,6 +86,11 @@ function figuresOf(session, asks) {
     ["cost", dollars(sum("microUsd"))],
     [named.length === 1 ? "model" : "models", named.slice(0, 4).join(", ") + (named.length > 4 ? `, ${named.length - 4} more` : "")],
   ].filter(([, value]) => value !== "" && value !== undefined);
+}
+
+/** Return the name of the model that an agent begins with; nothing for a program. */
+function modelNameOf(model) {
+  return model?.kind === "program" ? "" : model?.name;
 }
 
 /** Return the model that gave a reply: the one that it or its request names, or the one that its agent began with. */

@@ -10,6 +10,7 @@ from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.recording import Recording
 from tests.golden import golden, recorded
 from tests.replay.diagnosis.healthy import healthy
+from tests.replay.diagnosis.healthy_programs import healthy_programs
 from tests.replay.diagnosis.planted import PLANTED, Planted
 from tests.replay.diagnosis.trajectories import played, sessions_of
 from tests.replay.diagnosis.user_stories import STORIES, Story
@@ -24,6 +25,7 @@ FAILED = "tau-bench-airline-gpt4o 2"
 def healthy_sessions() -> Iterator[tuple[str, Recording]]:
     for name, make in healthy():
         yield name, make()
+    yield from healthy_programs()
     for name in ("report", "flaky"):
         yield name, recorded(golden(name))
     for path in sorted(RUNS.glob("*.json")):

@@ -387,7 +387,7 @@ def test_logs_in_one_database_do_not_hear_each_other(place: OnServer) -> None:
                 await other.known()
                 asking = asyncio.create_task(one.session.ask("do it"))
                 one.typist.type("only here ")
-                await viewers[0].read("only here ")  # before its end: text that its event overtakes is not shown
+                await viewers[0].read("only here ")  # before its end: its event may overtake it
                 one.typist.type(None)
                 await asking
                 assert kinds(viewers[1].items) == ["snapshot", "SessionOpened"][: len(viewers[1].items)]

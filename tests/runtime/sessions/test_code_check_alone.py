@@ -33,7 +33,7 @@ class Desk:
         live: Any = SimpleNamespace(
             waiting=self.waiting, waited_ms=self._waited_ms, wait_for_code=self._wait_for_code
         )
-        found: Any = SimpleNamespace(given="given", opened="opened", agents="agents")
+        found: Any = SimpleNamespace(given="given", opened="opened", agents="agents", models={"m"})
         self.check = CodeCheck(live, "log", 2.5, found, "gate", 100)  # type: ignore[arg-type]  # a stand-in
 
     async def _past_fork(self, log: Any, recorded: Any) -> Any:
@@ -60,14 +60,15 @@ class Desk:
         assert session_id == "s"
         return 7
 
-    async def _wait_for_code(self, *given: Any) -> None:
+    async def _wait_for_code(self, *given: Any, models: Any) -> None:
+        assert models == {"m"}
         self.done.append(given)
 
 
 def recorded(*, is_running: bool = True, is_program: bool = True) -> Any:
     model = ModelSpec("m", kind="program" if is_program else "service")
     begin = Begin(Json(b"{}"), Json(b'"go"'), model, Limits())
-    events = [SimpleNamespace(body="another"), SimpleNamespace(body=begin)]
+    events = [SimpleNamespace(body="another"), SimpleNamespace(body=begin, recipient="host")]
     return SimpleNamespace(running="r" if is_running else "", events=events)
 
 
@@ -111,13 +112,18 @@ def test_a_session_that_differs_waits_for_its_code_from_now_on(
     assert len(desk.done) == 2, "a look remembers nothing"
 
 
-@pytest.mark.parametrize("agent", ["given", "another"])
-def test_the_same_agent_object_is_not_executed_again(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("agent", "models", "is_known"),
+    [("given", {"m"}, True), ("given", {"n"}, False), ("another", {"m"}, False)],
+)
+def test_the_same_agent_object_is_not_executed_again_with_the_same_models(
+    agent: str, models: set[str], is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(monkeypatch)
-    desk.waiting["s"] = SimpleNamespace(agent=agent, error=WRONG)
-    if agent == "given":
+    desk.waiting["s"] = SimpleNamespace(agent=agent, error=WRONG, models=models)
+    if is_known:
         with pytest.raises(Diverged, match="it does otherwise"):
             asyncio.run(desk.check.check("s", recorded()))
     else:
         asyncio.run(desk.check.check("s", recorded()))
-    assert bool(desk.done) == (agent == "another")
+    assert bool(desk.done) != is_known

@@ -15,7 +15,13 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import live_sessions as module
-from callboard.runtime.sessions.live_sessions import LiveSessions, Opening, live_sessions_of, refuse_owned
+from callboard.runtime.sessions.live_sessions import (
+    LiveSessions,
+    Opening,
+    Waiting,
+    live_sessions_of,
+    refuse_owned,
+)
 
 
 class Fake:
@@ -166,7 +172,7 @@ def test_a_session_waits_for_its_code_from_the_first_time_on(monkeypatch: pytest
         now[0] = 1_500
         await live.wait_for_code("a", agent, error)
         assert await log.waiting_since("a") == 1_000
-        assert live.waiting["a"] == (agent, error)
+        assert live.waiting["a"] == Waiting(agent, error)
         assert await live.waited_ms("a") == 500
         now[0] = 900
         assert await live.waited_ms("a") == 0

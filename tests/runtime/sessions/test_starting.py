@@ -309,7 +309,7 @@ def test_a_session_has_a_port_for_every_address(has_capacity: bool, has_factory:
             assert known == (("host", None) if has_factory else (None, None))
             error = Diverged("s: step 1")
             await session._on_waits(error)
-            assert runtime._started().live.waiting["s"] == Waiting(host, error)
+            assert runtime._started().live.waiting["s"] == Waiting(host, error, frozenset({made.spec.name}))
 
     asyncio.run(work())
 
