@@ -5,8 +5,9 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.agent.state import prefix_of
@@ -21,6 +22,7 @@ from callboard.actors.protocol.client_messages import (
     ToolsChanged,
 )
 from callboard.actors.protocol.events import Event, Post, is_closed_after
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -56,13 +58,20 @@ TELLS: Final = "client tells "
 
 
 class Effect(NamedTuple):
-    """A tool run: its agent, turn, call, name and possible effect on the world."""
+    """A tool run: its agent, turn, call, name and possible effect on the world. given: its arguments."""
 
     address: str
     turn: int
     call: int
     tool: str
     effect: str
+    given: Json = Json(b"{}")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments by name."""
+        found: dict[str, Any] = msgspec.json.decode(self.given)
+        return found
 
 
 class ScriptedSession(Board):
@@ -147,7 +156,8 @@ class ScriptedSession(Board):
 
     def act(self, event: Event, call: CallTool) -> Post:
         """Run a tool, with its effect; return its answer."""
-        self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
+        made = Effect(event.sender, call.turn, call.call, call.tool, call.effect, call.arguments)
+        self.effects.append(made)
         shared = self.gate.state_for(event)
         if self.scenario.state:
             self.states_given.append((event.seq, shared.values()))

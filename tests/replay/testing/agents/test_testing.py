@@ -524,3 +524,10 @@ def test_a_session_without_end_is_told_and_may_have_more_steps() -> None:
         explore(busy, long, runs=3, steps=2)
     assert not raised.value.report.is_ok
     assert explore(busy, long, runs=3, steps=20).is_ok
+
+
+def test_a_rule_reads_the_arguments_of_the_tools_that_have_run() -> None:
+    host = Agent("host", tools=[look])
+    model = ScriptedModel([calls(call("look", path="a"), call("look", path="b")), say("done")])
+    effects = simulate(host, model, "go").world.effects
+    assert sorted(effect.arguments["path"] for effect in effects) == ["a", "b"]
