@@ -99,7 +99,7 @@ def using(effect: Effect, *starts: ToolStarted) -> list[Event]:
 def after(log: list[Event], recorded: frozenset[int] = frozenset()) -> tuple[list[int], list[str]]:
     """Return the calls that start after a crash, and the statuses of those that are answered."""
     found: Recovered = recover(log, Resumed(2), log[-1].at, None, recorded)
-    answers = [one.body.status for one in found.posted if isinstance(one.body, ToolReturned)]
+    answers: list[str] = [one.body.status for one in found.posted if isinstance(one.body, ToolReturned)]
     starts = [one.request for one in found.starts if isinstance(one.request.body, CallTool)]
     return [one.seq for one in starts], answers
 
