@@ -98,10 +98,16 @@ class CallTool(Message, frozen=True):
 
 @final
 class ToolStarted(Message, frozen=True):
-    """A tool with the effect `write` is about to run. Until it returns, its effect is unknown."""
+    """A tool with the effect `write` is about to run. Until it returns, its effect is unknown.
+
+    reused: in a fork, the seq of the recorded answer for which the call waits instead; 0 if the tool runs. If
+    that answer does not fit in its turn and the tool runs, another `ToolStarted` says so, also of an
+    `idempotent` tool.
+    """
 
     turn: int
     call: int
+    reused: int = 0
 
 
 @final

@@ -26,11 +26,12 @@ Rules
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
+  - A call that an earlier process of the fork let run is given no recorded answer.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.events import Event, Post
@@ -40,6 +41,7 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, Too
 from callboard.actors.protocol.uses import refusal_among
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.copied_files import NO_COPY, CopiedFiles, CopyChoice
+from callboard.actors.session.fork_starts import begun_in, has_effect
 from callboard.actors.session.not_run import not_run
 from callboard.actors.session.permissions import permitted
 from callboard.actors.session.port_gate import PortGate
@@ -47,8 +49,6 @@ from callboard.actors.session.port_table import recipient_of_answer
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable, answer_to, is_same_input
 from callboard.actors.session.request_keys import Key, RequestKeys
 from callboard.actors.session.shared_state import NO_STATE, SharedState
-
-_UNRUN: Final = frozenset({"cancelled", "needs_effect"})
 
 
 class Reuse(NamedTuple):
@@ -143,6 +143,7 @@ class Playback:
         self.is_after_effect = False
         self.held: list[_Held] = []
         self.inputs = recorded.inputs[::-1]
+        self._begun: Container[int] = ()
         self._keys: dict[int, Key] = {}
         self._reader = RequestKeys()
         self._rights: dict[str, Layers] = {}
@@ -163,32 +164,17 @@ class Playback:
 
     def note_own(self, events: Sequence[Event]) -> None:
         """Note the events that an earlier process of the fork posted: inputs and recorded answers."""
+        begun = begun_in(events)
         for event in events:
             if self.inputs and is_same_input(event, self.inputs[-1]):
                 self.inputs.pop()
-            if reused := getattr(event.body, "reused", None):
+            reused = getattr(event.body, "reused", None)
+            is_used = event.cause in begun or not isinstance(event.body, ToolStarted)
+            if reused and is_used:  # else the answer still waits for its turn
                 self.recorded.use_up(reused)
-        self._note_effects(events)
-
-    def _note_effects(self, events: Sequence[Event]) -> None:
-        """Note whether a tool with an effect may have run in an earlier process."""
-        may_run: dict[int, bool] = {}  # the open calls of tools with an effect
-        for event in events:
-            match event.body:
-                case CallTool(effect="write" | "idempotent" as effect):
-                    may_run[event.seq] = effect == "idempotent" and self.effects != "recorded"
-                case ToolStarted():
-                    may_run[event.cause] = True
-                case ToolReturned(reused=0, status=status) if event.cause in may_run:
-                    # An error may be the word of a person who said no: then the `read` tools run again.
-                    self.is_after_effect |= status not in _UNRUN
-                    del may_run[event.cause]
-                case ToolReturned():
-                    may_run.pop(event.cause, None)
-                case _:
-                    pass
-        keys = (self._keys.get(seq, ()) for seq, may in may_run.items() if may)
-        self.is_after_effect |= any(not self.recorded.answers.get(key) for key in keys)
+        self._begun = begun
+        has_answer = (seq for seq, key in self._keys.items() if self.recorded.answers.get(key))
+        self.is_after_effect |= has_effect(events, self.effects, frozenset(has_answer))
 
     # --- requests -----------------------------------------------------------------
 
@@ -218,7 +204,7 @@ class Playback:
     def find(self, request: Event, gate: PortGate) -> Reusable | None:
         """Return the recorded answer to a request, once; None for a request without one."""
         key = self._keys.pop(request.seq, ())
-        if not key or (self.is_after_effect and _is_read(request)):
+        if not key or request.seq in self._begun or (self.is_after_effect and _is_read(request)):
             return None
         found = self.recorded.find(key, _shared(request, gate))
         return found if found is not None and self._is_whole(request, found) else None
@@ -226,7 +212,9 @@ class Playback:
     def has_answer(self, request: Event, gate: PortGate) -> bool:
         """Return True if a recorded answer fits a request, which is not looked up by this."""
         key = self._keys.get(request.seq, ())
-        if not key or key[0] == "step" or (self.is_after_effect and _is_read(request)):
+        if not key or key[0] == "step" or request.seq in self._begun:
+            return False
+        if self.is_after_effect and _is_read(request):
             return False
         return self.recorded.has(key, _shared(request, gate))
 

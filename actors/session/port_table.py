@@ -150,7 +150,8 @@ def _tool_given_up(request: Event, repeated: Repeated, has_started: bool) -> Pos
 
 
 def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:
-    return interrupted(request, repeated) if has_started else None
+    is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
+    return interrupted(request, repeated) if has_started and is_write else None
 
 
 # --- approvals --------------------------------------------------------------------

@@ -116,6 +116,7 @@ class _Recovery:
         self.posted: list[Event] = []
         self.held: dict[int, Start] = {}
         self.refused: dict[int, Post] = {}
+        self.announced: set[int] = set()
         self.started: set[int] = set()
         self.answers_aborted = False
         self.recorded: Container[int] = () if recorded is None else recorded
@@ -148,7 +149,9 @@ class _Recovery:
                 self.refused[action.request.seq] = action.answer
         for event in self.events:
             if type(event.body) is ToolStarted:
-                self.started.add(event.cause)
+                self.announced.add(event.cause)
+                if not event.body.reused:  # else it waits for its recorded answer, and has not started
+                    self.started.add(event.cause)
 
     def _open_mailboxes(self) -> None:
         """Open the mailboxes of the living agents, and of those whose `Begin` is not handled yet."""
@@ -236,7 +239,7 @@ class _Recovery:
         if request.seq not in self.recorded:
             return False
         # Others start: the driver finds the recorded answer then, after the announcement of the start.
-        return not self.gate.is_wanted(request.seq) or request.seq in self.started
+        return not self.gate.is_wanted(request.seq) or request.seq in self.announced
 
     def _given_up(self, request: Event) -> Post:
         """Return the answer to a request of an agent that is stopped, or that gave it up."""

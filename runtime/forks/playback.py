@@ -17,6 +17,7 @@ from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import TimerFired
+from callboard.actors.session.fork_starts import held_start, start_of_missed
 from callboard.actors.session.playback import (
     Asked,
     Fire,
@@ -129,20 +130,20 @@ class LivePlayback(TimerPort):
 
     # --- requests -----------------------------------------------------------------
 
-    def admits(self, start: Start) -> bool:
-        """Look a request up before its start is announced. Return False if its port does not act now."""
+    def admits(self, start: Start) -> Start | None:
+        """Look a request up before its start is announced. Return its start; None if none is due now."""
         request = start.request
         if request.recipient not in self._ports or request.seq in self._reused:
-            return True
+            return start
         found = self.plan.admit(request, self._board.gate)
         if isinstance(found, Reuse) and not found.found.was_started:
             self.plan.hold(request, found.found)
             self.schedule()
-            return False
+            return None
         if isinstance(found, Reuse):
             self._reused[request.seq] = found.found
-            return True
-        return self._may_work(request, found, partial(self._board.start_admitted, start))
+            return held_start(start, found.found)
+        return start if self._may_work(request, found, partial(self._board.start_admitted, start)) else None
 
     def _may_work(self, request: Event, found: Refused | Asked | Work, run: Callable[[], None]) -> bool:
         """Refuse a request, or let a person decide. Return True if its port may act now.
@@ -248,9 +249,10 @@ class LivePlayback(TimerPort):
         return self._board.is_still or self._board.is_gated
 
     def _miss(self, request: Event) -> None:
-        """Let a request without a recorded answer go to its port, if it may."""
-        if self._may_work(request, self.plan.unfound(request), partial(self.work, request)):
-            self.work(request)
+        """Let a request whose recorded answer does not fit go to its port, if it may."""
+        run = partial(self._board.start_admitted, start_of_missed(request, self._board.gate))
+        if self._may_work(request, self.plan.unfound(request), run):
+            run()
 
     def _do(self, thing: Thing) -> None:
         match thing:

@@ -66,7 +66,7 @@ class Board:
         self.on_published: Callable[[], None] | None = None
         self.on_posted: Callable[[Sequence[Event]], None] | None = None
         self.time: Callable[[], int] | None = None  # of a clock of its own
-        self.admits: Callable[[Start], bool] | None = None
+        self.admits: Callable[[Start], Start | None] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
         self.writing: Callable[[], set[asyncio.Task[Any]]] = set
@@ -94,6 +94,7 @@ class Board:
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
         self._waiting = 0
+        self._durable_seq = 0
         self._outbox: deque[Event] = deque()
         self._unseen: deque[Event] = deque()
         self.core = SessionCore(self._spawn, PortGate(is_strict))
@@ -238,28 +239,24 @@ class Board:
 
     def start(self, start: Start) -> None:
         """Let a port act on a request, unless `admits` takes care of it."""
-        if self.admits is not None and not self.admits(start):
-            return
-        if start.waits:
-            self._start_when_durable(start)
-        else:
-            self._start_now(start.request)
+        if (admitted := self.admits(start) if self.admits else start) is not None:
+            self._begin(admitted)
 
     def start_admitted(self, start: Start) -> None:
         """Let a port act on a request that `admits` has kept back, while nothing else is performed."""
         self.flush()
         if self.error is None and self.core.gate.may_start(start.request):
             self._at = self.now_ms
-            if start.waits:
-                self._start_when_durable(start)
-            else:
-                self._start_now(start.request)
+            self._begin(start)
             self._publish()
 
-    def _start_when_durable(self, start: Start) -> None:
+    def _begin(self, start: Start) -> None:
         """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
-        self.when_durable(self.core.announce(start, self), lambda: self._start(request))
+        if start.waits:
+            self.when_durable(self.core.announce(start, self), lambda: self._start(request))
+        else:
+            self._start_now(request)
 
     def _start(self, request: Event) -> None:
         """Start a request that has waited, unless it got an answer or a stop meanwhile."""
@@ -297,19 +294,22 @@ class Board:
         return bool(self._gated)
 
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
-        """Call `then` once the log is durable up to `seq`."""
+        """Call `then` once the log is durable up to `seq`; at once if it is."""
+        if seq <= self._durable_seq:  # no commit may come that tells of it
+            then()
+            return
         self._waiting += 1
         heapq.heappush(self._gated, (seq, self._waiting, then))
 
     def _on_durable(self, head: Head) -> None:
+        self._durable_seq = head.seq
         for event in _taken(self._unseen, head.seq):
             for watcher in (*self.observers, *self.watchers):
                 watcher(event)
         for event in _taken(self._outbox, head.seq):
             self.on_client(event, head)
-        gated = self._gated
-        while gated and gated[0][0] <= head.seq:
-            heapq.heappop(gated)[2]()
+        while self._gated and self._gated[0][0] <= head.seq:
+            heapq.heappop(self._gated)[2]()
         if self.on_published is not None:
             self.on_published()
 

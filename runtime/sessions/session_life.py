@@ -63,7 +63,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         parts.board.on_cut_off = self._on_cut_off
         parts.board.on_diverged = self._on_diverged
         if self._when_diverged == "hold":
-            parts.board.admits = lambda start: False
+            parts.board.admits = lambda start: None
 
     def _let_go(self, live: LiveParts) -> None:
         super()._let_go(live)

@@ -7,6 +7,7 @@ from msgspec import field
 
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.protocol.addresses import parent_of
+from callboard.actors.protocol.client_messages import Forked, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -83,13 +84,24 @@ class LiveCopies(_OfPrograms):
     rule = "A program has no more live copies than max_children, and they begin in the order of its calls."
     _live: Counter[str] = field(default_factory=Counter)
     _waiting: dict[str, dict[Call, int]] = {}  # delegations that no port holds up, and that have not begun
+    _held_up: dict[Call, int] = {}  # the others, with the most that the limit was since they were asked for
     _counted: set[str] = set()
 
     def on_Delegate(self, event: Event, body: Delegate) -> None:
         """Record a delegation."""
-        if self.program(event.sender) is not None and not self._is_held_up(body):
-            waiting = self._waiting.setdefault(event.sender, {})
-            waiting[event.sender, body.turn, body.call] = event.seq
+        life, call = self.program(event.sender), (event.sender, body.turn, body.call)
+        if life is not None and self._is_held_up(body):
+            self._held_up[call] = life.bound("max_children")
+        elif life is not None:
+            self._waiting.setdefault(event.sender, {})[call] = event.seq
+
+    def on_Resumed(self, event: Event, body: Resumed | Forked) -> None:
+        """Note other limits: a delegation that a port holds up keeps the place that it has taken."""
+        for call, most in self._held_up.items():
+            life = self.program(call[0])
+            self._held_up[call] = max(most, life.bound("max_children") if life is not None else 0)
+
+    on_Forked = on_Resumed
 
     def _is_held_up(self, body: Delegate) -> bool:
         """Return whether a port is asked for a delegation before it begins, so that a later one may pass."""
@@ -103,7 +115,9 @@ class LiveCopies(_OfPrograms):
 
     def on_DelegationEnded(self, event: Event, body: DelegationEnded) -> None:
         """Forget a delegation that ends."""
-        self._waiting.get(event.recipient, {}).pop((event.recipient, body.turn, body.call), None)
+        call = (event.recipient, body.turn, body.call)
+        self._waiting.get(event.recipient, {}).pop(call, None)
+        self._held_up.pop(call, None)
 
     def on_Begin(self, event: Event, body: Begin) -> None:
         """Count a copy that begins, and look for an earlier delegation that waits."""
@@ -113,11 +127,12 @@ class LiveCopies(_OfPrograms):
             return
         self._live[parent] += 1
         self._counted.add(event.recipient)
-        most = life.bound("max_children")
+        call = self.facts.works_on.get(event.recipient, ("", 0, 0))
+        most = max(life.bound("max_children"), self._held_up.get(call, 0))
         if self._live[parent] > most:
             self.broken(event.seq, f"{parent} has {self._live[parent]} live copies, {most} may be")
         waiting = self._waiting.get(parent, {})
-        asked = waiting.pop(self.facts.works_on.get(event.recipient, ("", 0, 0)), None)
+        asked = waiting.pop(call, None)
         if asked is not None and any(seq < asked for seq in waiting.values()):
             self.broken(event.seq, f"{event.recipient} begins before a delegation that was asked for earlier")
 

@@ -169,6 +169,7 @@ class Started(Invariant):
     name = "started"
     rule = "A write tool has no result before its start, and no interrupted call is `cancelled` later."
     _waiting: set[int] = set()
+    _held: set[int] = set()  # until their recorded answers, in a fork
     _reads: set[int] = set()
     _interrupted: set[Call] = set()
     _asks: bool = False
@@ -185,13 +186,18 @@ class Started(Invariant):
             self._reads.add(event.seq)
 
     def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
-        """Record the start of a write tool."""
-        self._waiting.discard(event.cause)
+        """Record the start of a write tool, or that it waits for its recorded answer."""
+        if body.reused:
+            self._held.add(event.cause)
+        else:
+            self._waiting.discard(event.cause)
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
         """Compare the status of an answer with what may have happened."""
         call = (event.recipient, body.turn, body.call)
         if body.status == "needs_effect" or (self._asks and (body.status == "error" or body.reused)):
+            self._waiting.discard(event.cause)
+        if body.reused and event.cause in self._held:
             self._waiting.discard(event.cause)
         if why := self._why_false(event.cause, body.status, call in self._interrupted):
             self.broken(event.seq, f"call {body.turn}.{body.call} of {event.recipient} {why}")

@@ -48,7 +48,7 @@ class WholeRequests:
             if who in self._asked:
                 self._step(who, body)
             elif who in self._carriers and body.stop_reason not in _UNUSABLE:
-                self._carriers[who] = True
+                self._carriers[who] = _blocks_of(body) is not None
         elif isinstance(body, DelegationEnded):
             self._end(who, body)
         elif isinstance(body, Delegate):
@@ -165,9 +165,13 @@ class WholeRequests:
         return {"messages": messages, **head, "max_tokens": asked.get("max_tokens") or 0}
 
 
+def _blocks_of(reply: ModelReplied) -> list[dict[str, Any]] | None:
+    """Return the blocks of a reply; None for one that is not made of blocks, which is no answer."""
+    blocks = msgspec.json.decode(reply.content)
+    is_readable = isinstance(blocks, list) and all(isinstance(block, dict) for block in blocks)
+    return blocks if is_readable else None
+
+
 def _calls_in(step: ModelReplied) -> list[dict[str, Any]]:
-    """Return the calls of a step; none of one that is not made of blocks, whose agent fails."""
-    blocks = msgspec.json.decode(step.content)
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        return []
-    return [block for block in blocks if block.get("type") == "tool_use"]
+    """Return the calls of a step; none of one that cannot be read, whose agent fails."""
+    return [block for block in _blocks_of(step) or () if block.get("type") == "tool_use"]

@@ -32,12 +32,12 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     TimerFired,
     ToolReturned,
-    ToolStarted,
 )
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.copied_files import CopyChoice
 from callboard.actors.session.fork_plan import ForkPlan, Place, plan, planned_again
+from callboard.actors.session.fork_starts import begun_in, held_start, start_of_missed
 from callboard.actors.session.playback import (
     Asked,
     Fire,
@@ -151,11 +151,10 @@ class ForkWorld(SessionWorld):
         """Start a new process that continues the fork."""
         # A lost tail takes its requests with it, and others get their seqs. A `write` whose start is lost
         # has not run: it waits for the disk.
-        started = {event.cause for event in log if isinstance(event.body, ToolStarted)}
         kept = [
             (one, at)
             for one, at in zip(self.live, self.began, strict=True)
-            if one in log and (not _is_write(one) or one.seq in started)
+            if one in log and (not _is_write(one) or one.seq in begun_in(log))
         ]
         self.live, self.began = [one for one, _ in kept], [at for _, at in kept]
         begin = next(event for event in log if isinstance(event.body, Forked))
@@ -200,7 +199,8 @@ class ForkWorld(SessionWorld):
         found = self.playback.admit(request, self.gate)
         if isinstance(found, Reuse):
             if start.waits and found.found.was_started:
-                self.durable = max(self.durable, self.core.announce(start, self))  # before a port holds it
+                held = held_start(start, found.found)
+                self.durable = max(self.durable, self.core.announce(held, self))  # before a port holds it
             self.playback.hold(request, found.found)
             if not found.found.is_step:
                 return
@@ -326,7 +326,7 @@ class ForkWorld(SessionWorld):
             self.now = max(self.now, thing.at)
         match thing:
             case Missed(request):
-                start = Start(request)
+                start = start_of_missed(request, self.gate)
                 if self._may_work(request, self.playback.unfound(request), lambda: self._work(start)):
                     self._work(start)
             case Give(request, answer, _):

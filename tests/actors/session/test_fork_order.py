@@ -372,7 +372,9 @@ def test_a_later_process_knows_from_its_result_whether_an_effect_has_run(
     status: str, ends_reuse: bool
 ) -> None:
     fork = Fork(Log(), "ask")
-    fork.posts(returned(fork.calls("send", 1), status))
+    call = fork.calls("send", 1)
+    fork.posts(Event(0, 0, TOOLS, "host", call.seq, ToolStarted(1, 0)))
+    fork.posts(returned(call, status))
     assert fork.restarted().playback.is_after_effect == ends_reuse
 
 

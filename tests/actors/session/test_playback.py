@@ -67,6 +67,7 @@ def returned(cause: int, turn: int, **more: object) -> Posts:
 
 
 STARTED: Posts = ("tools", "host", 2, ToolStarted(1, 0))
+HELD: Posts = ("tools", "host", 2, ToolStarted(1, 0, reused=9))
 
 
 def events(*posts: Posts, first: int = 1, every_ms: int = 10) -> list[Event]:
@@ -466,12 +467,16 @@ def test_a_later_process_knows_the_inputs_and_answers_that_were_given() -> None:
 @table(
     ("effects", "effect", "answers", "has_run"),
     [
-        ("recorded", "write", [returned(2, 1)], True),
-        ("recorded", "write", [returned(2, 1, status="error")], True),
+        ("ask", "write", [returned(2, 1, status="error")], False),  # a person said no
+        ("ask", "idempotent", [returned(2, 1, status="error")], True),  # or has it run?
         ("recorded", "write", [returned(2, 1, status="cancelled")], False),
         ("recorded", "write", [returned(2, 1, status="needs_effect")], False),
         ("recorded", "write", [returned(2, 1, reused=9)], False),
         ("recorded", "write", [], False),
+        ("recorded", "write", [HELD], False),
+        ("recorded", "write", [HELD, STARTED], True),
+        ("recorded", "write", [HELD, STARTED, returned(2, 1)], True),
+        ("recorded", "idempotent", [STARTED], True),
         ("recorded", "write", [STARTED], True),
         ("recorded", "write", [STARTED, returned(2, 1)], True),
         ("recorded", "write", [STARTED, returned(2, 1, status="cancelled")], False),

@@ -96,8 +96,8 @@ NO_BUDGET = BudgetGiven("host.2", 3, 5, "cancelled")
                 ModelReplied(3, 5, "detached", usage=ZERO),
             ],
         ),
-        (READ, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), (None, CUT_OFF), None]),
-        (IDEMPOTENT, (3, 5), "sender", [NOT_STARTED, CUT_OFF, (None, CUT_OFF), None]),
+        (READ, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), None, None]),
+        (IDEMPOTENT, (3, 5), "sender", [NOT_STARTED, CUT_OFF, None, None]),
         (WRITE, (3, 5), "sender", [NOT_STARTED, (NOT_STARTED, CUT_OFF), (None, CUT_OFF), None]),
         (ASKED, (3, 5, True, 7), "sender", [UNANSWERED, UNANSWERED, None, None]),
         (

@@ -15,7 +15,8 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.port_messages import CallTool, TimerFired, ToolReturned
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import CallTool, TimerFired, ToolReturned, ToolStarted
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_actions import Start
@@ -127,6 +128,7 @@ class FakeBoard:
         self.is_still = self.is_gated = False
         self.said: list[str] = []
         self.admitted: list[int] = []
+        self.announced: list[AnyMessage | None] = []
 
     def answer(self, request: Event, post: Post) -> None:
         body = post.body
@@ -142,6 +144,7 @@ class FakeBoard:
 
     def start_admitted(self, start: Start) -> None:
         self.admitted.append(start.request.seq)
+        self.announced.append(start.announcement and start.announcement.body)
 
 
 class World:
@@ -177,7 +180,7 @@ class World:
 
     def asks_for(self, request: Event) -> bool:
         """Let the board start a request. Return True if the port may act now."""
-        may_act = self.live.admits(Start(request))
+        may_act = self.live.admits(Start(request)) is not None
         if may_act:
             self.live.start(request)
         return may_act
@@ -302,20 +305,35 @@ def test_a_cancelled_recording_lets_the_port_work() -> None:
     world = World(origin)
     world.asks_for(world.requests("look", 1, effect="read"))
     world.idle.run()
-    assert world.ports.started == [100]
+    assert (world.board.admitted, world.board.announced) == ([100], [None])
     assert world.board.said == []
 
 
-def test_a_cancelled_recording_of_an_effect_asks_in_a_fork_that_asks() -> None:
+@pytest.mark.parametrize("effect", ["write", "idempotent"])
+def test_a_cancelled_recording_of_an_effect_asks_in_a_fork_that_asks(effect: Effect) -> None:
     origin = Log()
-    origin.returns(origin.calls("send", 1), status="cancelled")
+    origin.returns(origin.calls("send", 1, effect=effect), status="cancelled")
     world = World(origin, "ask")
-    world.live.admits(Start(world.requests("send", 1), waits=True))
+    world.asks_for(world.requests("send", 1, effect=effect))
     world.idle.run()
     assert [*world.questions.asked] == [100]
-    assert world.ports.started == []
+    assert world.board.admitted == []
     world.questions.asked[100][2]()
-    assert world.ports.started == [100]
+    assert (world.board.admitted, world.board.announced) == ([100], [ToolStarted(1, 0)])
+
+
+def test_the_start_of_a_write_that_waits_for_its_recorded_result_names_the_result() -> None:
+    origin = Log()
+    called = origin.calls("look", 1, effect="write")
+    origin.add(TOOLS, called.sender, ToolStarted(1, 0), called.seq)
+    result = origin.returns(called)
+    world = World(origin)
+    request = world.requests("look", 1, effect="write")
+    start = world.live.admits(world.gate.start_of(request))
+    assert start == Start(request, True, Post("host", ToolStarted(1, 0, result.seq)))
+    world.live.start(request)
+    world.idle.run()
+    assert world.board.said == [f"100: ok {result.seq}"]
 
 
 def test_abort_leaves_a_held_answer_withdraws_a_question_or_aborts_the_port() -> None:

@@ -66,12 +66,7 @@ def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open
     async def run() -> None:
         kept: list[Start] = []
         async with boards(MemoryLog()) as (board, world):
-
-            def keep(start: Start) -> bool:
-                kept.append(start)
-                return False
-
-            board.admits = keep
+            board.admits = kept.append
             call_tools(board, body)
             call_model(board)
             await board.durable()
@@ -124,7 +119,7 @@ def test_an_abort_answers_for_what_has_never_started() -> None:
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, world):
-            board.admits = lambda start: False
+            board.admits = lambda start: None
             call_model(board)
             board.flush()
             (opened,) = board.gate.open.values()

@@ -424,7 +424,7 @@ def test_a_session_that_is_held_or_ends_stands_still_without_a_second_detach(bef
         assert life._detaching is first
         assert life._diverged is None
         if before == "hold":
-            assert life.board.admits(None) is False
+            assert life.board.admits(None) is None
             life._may_start_again()
             assert (life._when_diverged, life.board.admits) == ("wait", None)
         else:
@@ -500,7 +500,7 @@ def test_two_callers_take_up_a_session_that_waits_for_its_code_once() -> None:
         await asyncio.gather(*both)
         assert life.done.count("checked") == 1, "it wakes once"
         assert life.board is not first
-        assert life.board.admits(None) is False
+        assert life.board.admits(None) is None
         assert (life._slept.head, life._diverged, life._detaching, life._writes) == (END, None, None, None)
         assert not life._last.done()
         assert not life._is_over

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.protocol.client_messages import RULES
+from callboard.actors.protocol.client_messages import RULES, Resumed
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Begin,
@@ -17,12 +17,20 @@ from callboard.actors.protocol.messages import (
     Wake,
     Woken,
 )
-from callboard.actors.protocol.port_messages import CallModel, CallTool, CancelCall, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    CancelCall,
+    CheckSchema,
+    MakeContext,
+    ToolReturned,
+)
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.rules import programs
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.resumes import go_on
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, program_profile
 from callboard.replay.testing.sessions.scripted_replies import delegate
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
@@ -116,6 +124,28 @@ def test_a_delegation_that_waits_for_its_context_lets_a_later_one_pass() -> None
     log = SessionWorld(Scenario(people, policy, [ask()], context=last_words)).run(in_random_order(1)).log
     begun = [event.recipient for event in log if isinstance(event.body, Begin)]
     assert begun == ["host", "host.2", "host.1"]
+    assert check_log(log, is_at_rest=True) == []
+
+
+@table(("more", "context"), [({"output_schema": {"type": "object"}}, ""), ({}, "c")])
+def test_a_delegation_that_a_port_holds_up_keeps_its_place_under_a_lower_limit(
+    more: dict[str, object], context: str
+) -> None:
+    """It has taken its place before the session goes on with the limit."""
+
+    def host(prompt: object) -> Running:
+        got = yield from everything(*(delegate(f"k{n}", "kid", **more) for n in range(3)))
+        return got
+
+    people = [program_profile("host", ["kid"]), profile("kid", context=context)]
+    policy = cast({"host": host}, kid=[DONE])
+    resumed = Resumed(RULES, limits=Limits(max_children=1))
+    world = SessionWorld(Scenario(people, policy, [ask()], context=last_words, resumed=resumed))
+    while not world.events(CheckSchema) and not world.events(MakeContext):
+        world.make(world.moves()[0])
+    log = go_on(world.scenario, world.log).run().log
+    begun = [event.recipient for event in log if isinstance(event.body, Begin)]
+    assert begun[1:] == ["host.1", "host.2", "host.3"]
     assert check_log(log, is_at_rest=True) == []
 
 

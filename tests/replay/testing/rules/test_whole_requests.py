@@ -92,6 +92,15 @@ def test_a_step_that_is_not_made_of_blocks_asks_nothing() -> None:
     assert asked == set()
 
 
+def test_an_agent_whose_reply_cannot_be_read_ends_otherwise() -> None:
+    def unreadable(body: Any) -> Any:
+        is_reply = isinstance(body, ModelReplied) and b"program_step" not in bytes(body.content)
+        return replace(body, content=raw({"no": "list of blocks"})) if is_reply else ends_otherwise(body)
+
+    log = recorded()
+    assert "whole-reply" not in {one.name for one in check_requests(changed(log, unreadable), {})}
+
+
 def test_a_reply_without_words_is_its_programs() -> None:
     @program
     async def asks(ctx: ProgramContext, prompt: str) -> str:
