@@ -159,11 +159,23 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
 
 
 def test_a_session_that_a_live_worker_has_is_held_for_another_only_by_force(place: OnServer) -> None:
+    async def create() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        await log.take_over("s")
+        await log.close()
+
     def work(tables: LeaseTables) -> None:
+        assert tables.epoch("s") == 2
         one, two = (tables.register(name, ["host"], 2, 60_000) for name in ("one", "two"))
         assert tables.hold(one, "s", "host", steal=False) == ""
         assert tables.hold(one, "s", "host", steal=False) == "", "it has it already"
         assert tables.hold(two, "s", "host", steal=False) == "one"
+        tables.hold(one, "gone", "host", steal=False)
+        tables.keep_only(one, ["s"])
+        assert [tables.owner(name) for name in ("s", "gone")] == [(one, "one"), None]
+        tables._run("DELETE FROM {s}.leases WHERE session = 'gone'")
         tables.refuse(two, "s", "not its own to refuse")
         tables.give_back(two, "s")
         assert tables.owner("s") == (one, "one")
@@ -172,8 +184,11 @@ def test_a_session_that_a_live_worker_has_is_held_for_another_only_by_force(plac
         tables._run("UPDATE {s}.workers SET ends_ms = 0 WHERE id = %s", (two,))
         assert tables.hold(one, "s", "host", steal=False) == ""
         tables.refuse(one, "s", "x" * 501)
-        assert [why for _, why in tables.waiting(9)] == ["x" * 500]
+        ((found, why),) = tables.waiting(9)
+        assert why == "x" * 500
+        assert tables.now_ms() - 60_000 < found.since_ms <= tables.now_ms()
 
+    asyncio.run(create())
     on_tables(place, work)
 
 
