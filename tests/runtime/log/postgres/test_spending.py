@@ -131,6 +131,8 @@ def test_many_writers_reserve_no_more_than_the_limit_and_each_call_once(place: O
         assert (
             await books.reserve(reserved("s", 93), [limits[0]._replace(tokens=None, micro_usd=80)]) is False
         )
+        await books.release(reserved("s", 90).key)
+        assert (await books.read()).reserved == (*held.reserved[2:], *(reserved("s", at) for at in (91, 92)))
         for log in logs:
             await log.close()
 
