@@ -3,6 +3,7 @@
     python -m tests.mutants.every_mutant actors/supervisor/budgets.py      all mutants of a module
     python -m tests.mutants.every_mutant runtime/log --count 20            20 of each module of a folder
     python -m tests.mutants.every_mutant actors/agent --tests folder --explore 600
+    python -m tests.mutants.every_mutant runtime/ports --orders            two neighbours change places
 
 `random_sample` starts pytest for each mutant, which takes seconds. Here a process imports a module and its
 tests once. Each mutant is a fork of it, in which the functions have their changed code, and which runs the
@@ -42,7 +43,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, install
-from tests.mutants.random_mutants import is_another, modules_below, mutant_of, places
+from tests.mutants.order_mutants import places_of_order
+from tests.mutants.random_mutants import PlacesIn, is_another, modules_below, mutant_of, places
 from tests.mutants.random_sample import TESTS, mirrored_by
 
 CPU_S: Final = 3  # of a fork at least, beyond the time of its tests
@@ -65,10 +67,12 @@ class Measure(NamedTuple):
     seconds: list[float]
 
 
-def mutants_of(module: Path, count: int, seed: int) -> list[tuple[Mutant, ast.AST]]:
+def mutants_of(
+    module: Path, count: int, seed: int, places_in: PlacesIn = places
+) -> list[tuple[Mutant, ast.AST]]:
     """Return the mutants of a module with the places of their changes. count: 0 for all, else so many."""
     found: dict[str, tuple[Mutant, ast.AST]] = {}
-    for place in places(module):
+    for place in places_in(module):
         for change in place.changes:
             one = mutant_of(place, change)
             if is_another(one.old, one.new):
@@ -282,13 +286,20 @@ def verdict_of(run: Callable[[], int], seconds: int) -> Verdict:
 
 
 def verdicts(
-    module: Path, count: int = 0, seed: int = 0, *, whole_folder: bool = False, runs: int = 0
+    module: Path,
+    count: int = 0,
+    seed: int = 0,
+    *,
+    whole_folder: bool = False,
+    runs: int = 0,
+    places_in: PlacesIn = places,
 ) -> Iterator[tuple[Mutant, Verdict]]:
     """Yield each mutant of a module with its verdict. Raises RuntimeError if the tests fail without one.
 
     whole_folder: True for all tests of the folder. runs: of the explorer, for those that survive the tests.
+    places_in: those of a module at which it may change.
     """
-    mutants = mutants_of(module, count, seed)
+    mutants = mutants_of(module, count, seed, places_in)
     path = module.relative_to(ROOT)
     own = [] if whole_folder else mirrored_by(path)
     tests = [str(one) for one in own or [Path("tests") / path.parent]]
@@ -334,6 +345,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the draw, with --count")
     parser.add_argument("--tests", choices=TESTS, default="mirrored", help="the tests that are run")
     parser.add_argument("--explore", type=int, default=0, help="runs of the explorer; 0 for none")
+    parser.add_argument("--orders", action="store_true", help="mutants of order (`order_mutants`) only")
     options = parser.parse_args()
     whole_folder = options.tests == "folder"
     os.environ["EVERY_MUTANT"] = tempfile.mkdtemp(prefix="every-mutant-", dir=_memory())
@@ -342,7 +354,12 @@ def main() -> int:
         for module in (one for path in options.paths for one in sorted(modules_below(ROOT / path))):
             counts: Counter[Verdict] = Counter()
             every = verdicts(
-                module, options.count, options.seed, whole_folder=whole_folder, runs=options.explore
+                module,
+                options.count,
+                options.seed,
+                whole_folder=whole_folder,
+                runs=options.explore,
+                places_in=places_of_order if options.orders else places,
             )
             for mutant, verdict in every:
                 counts[verdict] += 1

@@ -31,11 +31,11 @@ the table, whose mutants go through the stages of `random_sample`.
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tests.mutants.mutant import ROOT, Mutant
 
@@ -97,6 +97,10 @@ class Place(NamedTuple):
     kind: str
     line: int
     changes: tuple[Change, ...]
+
+
+PlacesIn: TypeAlias = Callable[[Path], list[Place]]
+"""The places of a module that are of some kind."""
 
 
 def places(path: Path) -> list[Place]:
@@ -346,14 +350,14 @@ def _as(node: ast.expr | ast.stmt, new: ast.AST) -> Change:
 # --- drawing --------------------------------------------------------------------------
 
 
-def draw(folders: Sequence[str], count: int, seed: int) -> list[Mutant]:
+def draw(folders: Sequence[str], count: int, seed: int, places_in: PlacesIn = places) -> list[Mutant]:
     """Return this many mutants of the modules below these folders, in random order.
 
-    Each place is as likely as any other, and has one mutant at most.
+    Each place is as likely as any other, and has one mutant at most. places_in: those of a module.
     """
     random = Random(seed)
     modules = sorted(path for folder in folders for path in modules_below(ROOT / folder))
-    found = [place for path in modules for place in places(path)]
+    found = [place for path in modules for place in places_in(path)]
     random.shuffle(found)
     drawn = (mutant_of(place, random.choice(place.changes)) for place in found)
     return list(islice((one for one in drawn if is_another(one.old, one.new)), count))

@@ -5,6 +5,7 @@
     python -m tests.mutants.random_sample --seed 20261128 --list          the draw, and no measurement
     python -m tests.mutants.random_sample --seed 20261128 --count 40 --tests mirrored --explore 0 \
         --paths runtime/sessions runtime/ports
+    python -m tests.mutants.random_sample --seed 20261128 --orders        two neighbours change places
 
 The seeded mutants of `parts` were made by people who knew the rules, and are found by what was written for
 them. A fresh sample has no author. So its figure tells what the next fault has to fear, as long as nothing
@@ -46,7 +47,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tests.mutants.child import ALL_PARTS, NO_MUTANT
 from tests.mutants.mutant import ROOT, Mutant
-from tests.mutants.random_mutants import draw
+from tests.mutants.order_mutants import places_of_order
+from tests.mutants.random_mutants import draw, places
 from tests.mutants.run import git
 
 CPU_S: Final = 300
@@ -247,6 +249,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--explore", type=int, default=2_000, help="runs of the explorer; 0 for none")
     parser.add_argument("--numbers", default="", help="only these of the draw, separated by commas")
     parser.add_argument("--list", action="store_true", help="print the draw only")
+    parser.add_argument("--orders", action="store_true", help="mutants of order (`order_mutants`) only")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     return parser.parse_args()
 
@@ -254,7 +257,8 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     """Run the command line. Return 1 if a mutant is not found."""
     options = _options()
-    drawn = dict(enumerate(draw(options.paths, options.count, options.seed), 1))
+    places_in = places_of_order if options.orders else places
+    drawn = dict(enumerate(draw(options.paths, options.count, options.seed, places_in), 1))
     numbers = [int(one) for one in options.numbers.split(",") if one] or list(drawn)
     mutants = [drawn[number] for number in numbers]
     if options.list:

@@ -12,6 +12,7 @@ from callboard.actors.agent.arguments import (
     TASK_WAIT_NAMES,
     asks_for_background,
     described,
+    read_question,
     read_task,
     unwrapped,
     wrong_names,
@@ -160,3 +161,21 @@ def test_the_description_of_a_task_is_one_line_of_bounded_length() -> None:
     task = read_task(raw({"prompt": "dig"}))
     assert task is not None
     assert described(task) == ""
+
+
+@table(
+    ("arguments", "is_read"),
+    [
+        ({"prompt": "why?"}, True),
+        ({"prompt": "why?", "system": "be short"}, True),
+        ({"prompt": "why?", "system": 7}, False),
+        ({"prompt": " "}, False),
+        ({"messages": [{"role": "user", "content": "why?"}]}, True),
+        ({"messages": [{"role": "user", "content": "why?"}], "system": 7}, False),
+        ({"messages": [], "prompt": "why?"}, False),
+    ],
+)
+def test_a_question_is_read_if_its_system_prompt_is_a_text_and_it_asks_something(
+    arguments: dict[str, object], is_read: bool
+) -> None:
+    assert (read_question(raw(arguments)) is not None) == is_read

@@ -136,9 +136,17 @@ def test_a_retry_and_a_continuation_send_what_was_sent_before() -> None:
     assert len(agent.state.history) == size + 1
 
 
-@pytest.mark.parametrize(("schema", "kind"), [(None, "iteration_cap"), (SCHEMA, "no_report")])
-def test_without_a_turn_left_nothing_is_waited_for(schema: object, kind: str) -> None:
-    (finished,) = lead(1, schema=schema, turns=2).reads(SO_FAR)
+@table(
+    ("schema", "has_ended", "kind"),
+    [(None, False, "iteration_cap"), (None, True, "iteration_cap"), (SCHEMA, False, "no_report")],
+)
+def test_without_a_turn_left_nothing_is_waited_for_and_no_end_is_heard(
+    schema: object, has_ended: bool, kind: str
+) -> None:
+    agent = lead(1, schema=schema, turns=2)
+    if has_ended:
+        ends(agent, 1)
+    (finished,) = agent.reads(SO_FAR)
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.text) == (kind, "so far")
 

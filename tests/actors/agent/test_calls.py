@@ -128,6 +128,12 @@ def test_arguments_that_are_no_object_are_answered_with_their_text(name: str) ->
     assert result["content"] == prompts.UNREAD_ARGUMENTS + WRITTEN
 
 
+def test_a_call_that_was_cut_amid_its_arguments_is_told_that_it_was_cut() -> None:
+    agent = begun()
+    agent.reads(replace(unread("look"), stop_reason="max_tokens"))
+    assert [one["content"] for one in results(agent)] == [prompts.TRUNCATED]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"), [(WRITTEN, WRITTEN), ("", "(nothing)"), ({"path": "a"}, '{"path": "a"}')]
 )

@@ -226,6 +226,8 @@ def test_a_call_that_a_fork_does_not_run_ends_the_whole_ask() -> None:
     head = busy()
     posts = head.hears("host.2", Finished("needs_effect", detail="pay"))
     assert {"host:Stop", "host.1:Stop"} <= set(said(posts))
+    kinds = {one.body.address: one.body.kind for one in posts if isinstance(one.body, DelegationEnded)}
+    assert kinds == {"host.1": "cancelled", "host.2": "needs_effect"}
     head.hears("host.1", Stopped())
     (*_, last) = head.hears("host", Stopped())
     assert (last.recipient, getattr(last.body, "kind", ""), getattr(last.body, "detail", "")) == (

@@ -8,12 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import Forked
-from callboard.actors.protocol.errors import CallboardError, MissingProgram, SessionExists, SessionNotFound
+from callboard.actors.protocol.errors import (
+    CallboardError,
+    MissingProgram,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
@@ -23,9 +29,10 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
 from callboard.runtime.tools.tool import Tool, tool
-from tests.runtime.forks.kit import Counted, events_of, forked, host_of, recorded, reporting, rows_of
+from tests.runtime.forks.kit import SENT, Counted, events_of, forked, host_of, recorded, reporting, rows_of
 from tests.runtime.log.kit import added
 
 
@@ -120,6 +127,27 @@ def test_a_fork_in_the_middle_asks_nothing_again(at: int) -> None:
     asyncio.run(recorded(log))
     outcome, asked = asyncio.run(forked(log, at=at, fork_id="f"))
     assert (asked, outcome.kind) == ([], "answered")
+
+
+def test_a_fork_amid_a_call_that_has_begun_takes_its_recorded_result() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    (begun,) = (one.seq for one in events_of(log, "origin") if isinstance(one.body, ToolStarted))
+    sent = len(SENT)
+    outcome, asked = asyncio.run(forked(log, at=begun, fork_id="f"))
+    assert (asked, outcome.kind, len(SENT)) == ([], "answered", sent)
+
+
+def test_nothing_of_a_fork_that_another_process_runs_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hold(live: LiveSessions, session_id: str, host: str, *, steal: bool = False) -> None:
+        raise SessionBusy(f"session {session_id} is run by another process")
+
+    log = MemoryLog()
+    asyncio.run(recorded(log, reporting))
+    monkeypatch.setattr(LiveSessions, "hold", hold)
+    with pytest.raises(SessionBusy):
+        asyncio.run(fork(log))
+    assert [one.session_id for one in MemoryReader(log).sessions()] == ["origin"]
 
 
 @pytest.mark.parametrize("limits", [None, Limits(max_iterations=7)])

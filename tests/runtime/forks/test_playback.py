@@ -13,6 +13,7 @@ from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.effects import Effect
+from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import AnyMessage
@@ -257,6 +258,16 @@ def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_
     run()
     assert world.board.admitted == [100]
     assert world.plan.is_after_effect
+
+
+def test_a_result_that_does_not_fit_a_call_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(looking(effect="write"), "ask")
+    request = world.requests("look", 1, effect="write")
+    (same,) = (one for known in world.plan.recorded.answers.values() for one in known)
+    monkeypatch.setattr(world.plan.files, "misfit", lambda *of: "a file has changed")
+    with pytest.raises(MisuseError, match="a file has changed"):
+        world.live._choose(request, same)
+    assert world.plan.choose(same)
 
 
 def test_the_clock_runs_while_a_person_is_asked() -> None:

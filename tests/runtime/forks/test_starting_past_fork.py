@@ -10,7 +10,7 @@ from callboard.runtime.forks.starting import PastFork, past_fork
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.resuming import RecordedSession, read_session
-from tests.runtime.forks.kit import Counted, host_of, recorded, reporting
+from tests.runtime.forks.kit import Counted, forked, host_of, recorded, reporting
 
 CHANGE: Any = {("host.1", 1, 0): "999 degrees"}
 
@@ -76,6 +76,18 @@ def test_open_requests_of_an_unchanged_fork_all_have_a_recorded_answer() -> None
     answered = {one.cause for one in answers}
     requests = {one.seq for one in found.events if isinstance(one.body, CallModel | CallTool)}
     assert made.answered == requests - answered != set()
+
+
+def test_a_call_that_had_begun_and_has_a_recorded_answer_ends_no_reuse_of_reads() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    asyncio.run(forked(log, at=2, fork_id="f"))
+    whole = past(log)[0].events
+    (begun,) = (one.seq for one in whole if isinstance(one.body, ToolStarted))
+    found, made = past(log, events=whole[:begun], is_closed=False)
+    assert made is not None
+    assert found.events[-1].cause in made.answered
+    assert not made.playback.is_after_effect
 
 
 def test_a_fork_whose_origin_is_gone_goes_on_with_the_events_that_it_shares() -> None:

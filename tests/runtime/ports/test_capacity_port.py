@@ -3,17 +3,20 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from callboard import Agent, Capacity, Limits, Outcome, Runtime, ScriptedModel, Session, calls, say
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.client_messages import AskEnded, Cancel, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stop, Stopped
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, ModelReplied, RequestCapacity
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.errors import SessionDetached
 from callboard.log import MemoryLog
 from callboard.replay import Recording
@@ -24,6 +27,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step, call
+from callboard.runtime.ports.capacity_port import BudgetPort, PlacedModelPort
 from tests.tables import table
 
 HOST = Agent("host")
@@ -560,3 +564,52 @@ def test_a_call_that_was_granted_without_a_place_takes_one_in_a_runtime_with_lim
 
     checked(run(body, {"m": Capacity(calls=1)}, log), ["other"])
     assert service.most == 1
+
+
+# --- without a session ----------------------------------------------------------------
+
+
+def test_a_call_under_way_keeps_its_place_when_it_is_given_up() -> None:
+    done: list[str] = []
+
+    class Models:
+        def start(self, request: Event) -> None:
+            done.append("start")
+
+        def abort(self, request: Event) -> bool:
+            done.append("abort")
+            return True
+
+    gate = SimpleNamespace(places={"host"}, wish_of=lambda request: SimpleNamespace(need=Need(5)))
+    board: Any = SimpleNamespace(gate=gate, core=SimpleNamespace(states={"host": AgentState("host")}))
+    capacity: Any = SimpleNamespace(
+        is_limited=lambda model: True,
+        take=lambda *of: done.append("take"),
+        free=lambda agent: done.append(f"free {agent}"),
+    )
+    port = PlacedModelPort(board, Models(), capacity)  # type: ignore[arg-type]  # a stand-in
+    request = Event(9, 0, "supervisor", "model", 8, CallModel("host", 7))
+    port.start(request)
+    assert port.abort(request)
+    gate.places.clear()
+    port.start(request)
+    assert not port.abort(request)
+    assert done == ["start", "abort", "take", "free host"]
+
+
+def test_nothing_is_settled_before_the_events_that_settle_it_are_handed_to_the_writer() -> None:
+    done: list[str] = []
+
+    def stage(events: object, changes: list[str]) -> None:
+        done.append(f"stage {changes}")
+        if "lost" in changes:
+            raise OSError
+
+    shared: Any = SimpleNamespace(settle=lambda changes: done.append("settle"))
+    keys: Any = SimpleNamespace(take=lambda events: events)
+    for changes in (["one"], [], ["lost"]):
+        board: Any = SimpleNamespace(stage=stage, on_failure=None)
+        BudgetPort(board, shared, keys, ())
+        with contextlib.suppress(OSError):
+            board.stage(changes)
+    assert done == ["stage ['one']", "settle", "stage []", "stage ['lost']"]

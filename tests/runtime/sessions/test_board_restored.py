@@ -43,6 +43,8 @@ class Desk:
             core=self.core, posted=[TO_CLIENT, OTHER], timers=["timer"], starts=["start"]
         )
         self.board.on_client = lambda event, head: self.done.append(("client", event, head))
+        self.board.on_posted = lambda events: self.done.append("noted")
+        self.board.time = lambda: 0
         self.board.on_published = lambda: self.done.append("published")
         self.board.watchers.append(lambda event: self.done.append(("seen", event.seq)))
 
@@ -52,6 +54,7 @@ class Desk:
 
     def _perform(self, actions: tuple[object, ...], board: Board) -> None:
         assert board is self.board
+        assert board.now_ms == 77, "the time of the last event"
         self.done.append(actions)
         if self.fails is not None:
             raise self.fails
@@ -71,11 +74,9 @@ def test_a_recovered_session_is_written_unless_its_log_has_it_already(is_stored:
         assert board.core is desk.core  # type: ignore[comparison-overlap]  # one and the same
         staged: list[Any] = [] if is_stored else [("staged", "s", 3, [TO_CLIENT, OTHER])]
         assert desk.done == [
-            ("watched", "s"), "stopped", "moved", *staged, ("timer", "start"), "published",
+            ("watched", "s"), "stopped", "moved", "noted", *staged, ("timer", "start"), "published",
         ]  # fmt: skip
         assert board.actors == {}
-        board.time = lambda: 0
-        assert board.now_ms == 77, "the time of the last event"
         desk.done.clear()
         await asyncio.sleep(0)
         if not is_stored:

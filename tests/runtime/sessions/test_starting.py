@@ -41,7 +41,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import starting
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
 from callboard.runtime.sessions.code_check import CodeCheck
-from callboard.runtime.sessions.live_sessions import Waiting
+from callboard.runtime.sessions.live_sessions import LiveSessions, Waiting
 from callboard.runtime.sessions.starting import SessionStarter
 from callboard.runtime.tools.sources import LiveSource, Scope, ToolSource
 from callboard.runtime.tools.tool import Tool
@@ -202,6 +202,26 @@ def test_an_id_that_is_taken_is_refused_without_resume() -> None:
             await runtime.open(HOST, session_id="s")
             with pytest.raises(SessionExists):
                 await runtime.open(HOST, session_id="s")
+
+    asyncio.run(work())
+
+
+def test_a_session_that_another_process_runs_is_neither_made_nor_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hold(live: LiveSessions, session_id: str, host: str, *, steal: bool = False) -> None:
+        raise SessionBusy(f"session {session_id} is run by another process")
+
+    async def work() -> None:
+        log = Log()
+        await left(log)
+        monkeypatch.setattr(LiveSessions, "hold", hold)
+        before = MemoryReader(log).sessions()
+        async with Runtime(log, model=model()) as runtime:
+            for begin in (runtime.open(HOST, session_id="new"), runtime.resume("s", HOST)):
+                with pytest.raises(SessionBusy):
+                    await begin
+        assert MemoryReader(log).sessions() == before  # under the same epoch, too
 
     asyncio.run(work())
 

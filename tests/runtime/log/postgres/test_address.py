@@ -5,12 +5,19 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg import pq
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.link import Link
 from tests.tables import table
+
+NEWER_OR_RARE = re.compile(
+    "gss(delegation|lib)|m.._protocol_version|oauth_.*|scram_.*|requirepeer|"
+    "ssl(_.*|certmode|compression|crldir|keylogfile|negotiation)"
+)
+"""Parameters that the libpq at hand may have or lack, and that an address does without."""
 
 
 @table(
@@ -29,12 +36,41 @@ from tests.tables import table
             {"dbname": "db", "host": "/tmp", "sslmode": "require"},
         ),
         ("postgresql://h/d%20b", {"host": "h", "dbname": "d b"}),
+        ("postgresql://h:1,h:65535/", {"host": "h,h", "port": "1,65535"}),
+        ("postgresql://h/?sslsni=off&prepare=on", {"host": "h", "sslsni": "off"}),
     ],
 )
 def test_an_address_has_the_parts_that_libpq_gets(url: str, parameters: dict[str, str]) -> None:
     found = address_of(url)
     assert found.parameters == parameters
     assert (found.schema, found.can_prepare) == ("callboard", True)
+
+
+def test_an_address_takes_the_parameters_of_libpq_that_leave_its_sessions_as_they_are() -> None:
+    known = {one.keyword.decode() for one in pq.Conninfo.get_defaults()}
+    refused = []
+    for name in sorted(known):
+        try:
+            assert address_of(f"postgresql://?{name}=1").parameters == {name: "1"}
+        except MisuseError:
+            refused.append(name)
+    assert [one for one in refused if not NEWER_OR_RARE.fullmatch(one)] == [
+        *("client_encoding", "fallback_application_name", "options", "replication"),
+    ]
+
+
+@table(
+    ("url", "shown"),
+    [
+        ("postgresql://", "postgresql:///?schema=callboard"),
+        ("postgresql://u:p@h:5/db?schema=two", "postgresql://u@h:5/db?schema=two"),
+        ("postgresql://a:6,b/db", "postgresql://a:6,b:5432/db?schema=callboard"),
+        ("postgresql:///db?host=a,b&port=7", "postgresql://a:7,b:7/db?schema=callboard"),
+        ("postgresql:///db?host=/tmp&port=7", "postgresql:///db?schema=callboard"),
+    ],
+)
+def test_an_address_shows_where_its_log_is(url: str, shown: str) -> None:
+    assert repr(address_of(url)) == shown
 
 
 def test_schema_and_prepare_are_callboards_own_parameters() -> None:
@@ -50,12 +86,14 @@ def test_schema_and_prepare_are_callboards_own_parameters() -> None:
     ("url", "said"),
     [
         ("postgresql://u:s3cret@h:port/db", "HOST:PORT"),
-        ("postgresql://u:s3cret@h:70000/db", "HOST:PORT"),
+        ("postgresql://u:s3cret@h:0/db", "HOST:PORT"),
+        ("postgresql://u:s3cret@h:65536/db", "HOST:PORT"),
         ("postgresql://u:s3cret/@h/db", "%2F"),
         ("postgresql://u:s3cret%zz@h/db", "%25"),
         ("postgresql://u:s3cret%00@h/db", "NUL"),
         ("postgresql://u:s3cret%ff@h/db", "UTF-8"),
         ("postgresql://u:s3cret@h/db?sslmode", "NAME=VALUE"),
+        ("postgresql://u:s3cret@h/db?passfile=a%00b", "'passfile' holds NUL"),
         ("postgresql://u:s3cret@h/db?colour=red", "'colour' is not a parameter"),
         ("postgresql://u:s3cret@h/db?options=-c%20x", "'options' is not a parameter"),
         ("postgresql://u:s3cret@h/db?schema=A-B", "schema="),
@@ -71,6 +109,11 @@ def test_an_address_that_cannot_be_read_is_refused_and_not_quoted(url: str, said
         open_log(url)
     assert "s3cret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_the_address_of_another_server_is_refused() -> None:
+    with pytest.raises(MisuseError, match="mysql:// is not the address of a PostgreSQL server"):
+        address_of("mysql://u:s3cret@h/db")
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="%/?\0"), min_size=1, max_size=12))

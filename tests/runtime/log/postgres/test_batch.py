@@ -10,13 +10,18 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
 from callboard.actors.session.usage_books import Charge
+from callboard.runtime.log.cipher import new_cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres import batch, spending
+from callboard.runtime.log.postgres.arrays import int8s, texts
 from callboard.runtime.log.postgres.batch import Known, Plan, statement_of
 from callboard.runtime.log.postgres.spending import SpendingTables
+from callboard.runtime.log.postgres.tables import Tables
 from callboard.runtime.log.protocol import GENESIS, Append, Carried, Head
+from callboard.runtime.log.spending_texts import SpendingTexts
 from tests.runtime.log.kit import event, events, large
 
 
@@ -92,6 +97,8 @@ def test_a_batch_has_the_columns_of_all_that_its_sessions_changed() -> None:
         assert [words for place, _, words in stored if place == "title"] == ["What is it?"] * len(titles)
         assert sum(place == "details" for place, *_ in stored) == len(titles)
         assert ("tagged AS" in text) == (told in sessions)
+        assert ("blobs" in text) == (large_ones in sessions)
+        assert not any(part in text for part in ("counted AS", "charged AS", "carried AS"))
 
 
 def test_the_columns_are_in_the_order_of_the_sessions_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,3 +134,45 @@ def test_the_columns_are_in_the_order_of_the_sessions_numbers(monkeypatch: pytes
         *([8], ["2026-11-28"], ["m"], ["host"], [2], [4], [0], [0], [0], [0], [6], [0]),
         *([8, 8], [9, 4], [1, 2]),
     ]
+
+
+def test_an_encrypted_batch_seals_each_part_for_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("int8s", "texts", "byteas"):
+        monkeypatch.setattr(batch, kind, list)
+    cipher, posts = new_cipher(b"k" * 32), [large(1, 9_000), event(2)]
+    opened = [Event(1, 0, "client", "supervisor", 0, SessionOpened(2, "h", (), ModelSpec("m"), tags=("a",)))]
+    made = Plan(HashChain(), cipher, lambda place, session_id, text: text)
+    made.add(Append("s", 0, 1, posts), Known(1, 1, Head(0, GENESIS)))
+    made.add(Append("t", 0, 1, opened), Known(2, 1, Head(0, GENESIS)))
+    moves = list(made.moves.values())
+    plain = [HashChain().seal_all(name, GENESIS, of) for name, of in (("s", posts), ("t", opened))]
+    bodies = made._events(moves)[7]
+    assert [
+        cipher.open(("event", name, seq), body)
+        for (name, seq), body in zip((("s", 1), ("s", 2), ("t", 1)), bodies, strict=True)
+    ] == [body for one in plain for body in one.bodies]
+    (cut,) = plain[0].cuts[0]
+    numbers, used, names, (data,) = made._blobs(moves, set())
+    assert (numbers, used, names) == ([1], [cut.digest], [cut.digest])
+    assert cipher.open(("blob", cut.digest), data) == cut.data
+    assert made._tags(moves) == [[2], [cipher.tag("a")]]
+
+
+def test_a_batch_closes_the_reservation_that_it_opens_and_counts_every_charge() -> None:
+    one = Reservation(CallKey("s", 1, "host", 1, 1), Need(100, 7), (("*", "2026-11"),))
+    other = Reservation(CallKey("s", 1, "host", 2, 1), Need(50, 3), (("*", "2026-11"),))
+    made = plan()
+    for at, changes in enumerate(([one], [Settlement(one, Need(60, 5)), other])):
+        part = Append("s", at, 1, events(at + 1, at + 1), changes)
+        made.add(part, Known(3, 1, Head(0, GENESIS)))
+    made.add(Append("t", 0, 1, events(1, 1)), Known(4, 1, Head(0, GENESIS)))
+    text, values = made.statement(made.moves.values(), set(), SpendingTables(cast(Tables, None)))
+    key, later = (SpendingTexts().call(of.key) for of in (one, other))
+    # Its own statement may have reserved the call before, so the row has to go.
+    assert values[-19:] == [
+        *(int8s([3]), texts(["*"]), texts(["2026-11"]), int8s([60]), int8s([5]), texts([""])),
+        *(int8s([3]), texts([later]), texts(["s"]), int8s([1]), texts([SpendingTexts().held(other)])),
+        *(int8s([3]), texts([later]), texts(["*"]), texts(["2026-11"]), int8s([50]), int8s([3])),
+        *(int8s([3]), texts([key])),
+    ]
+    assert "charged AS" in text

@@ -7,9 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import StoreUnreadable
 from callboard.runtime.log.postgres.cluster import Leases
-from callboard.runtime.log.postgres.leases import (
-    LeaseTables,
-)
+from callboard.runtime.log.postgres.leases import FORGET_MS, LeaseTables
 from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer, on_server
 
@@ -158,3 +156,71 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
         assert tables.health().fsync in ("on", "off")
 
     on_tables(place, work)
+
+
+def test_a_session_that_a_live_worker_has_is_held_for_another_only_by_force(place: OnServer) -> None:
+    async def create() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        await log.take_over("s")
+        await log.close()
+
+    def work(tables: LeaseTables) -> None:
+        assert tables.epoch("s") == 2
+        one, two = (tables.register(name, ["host"], 2, 60_000) for name in ("one", "two"))
+        assert tables.hold(one, "s", "host", steal=False) == ""
+        assert tables.hold(one, "s", "host", steal=False) == "", "it has it already"
+        assert tables.hold(two, "s", "host", steal=False) == "one"
+        tables.hold(one, "gone", "host", steal=False)
+        tables.keep_only(one, ["s"])
+        assert [tables.owner(name) for name in ("s", "gone")] == [(one, "one"), None]
+        tables._run("DELETE FROM {s}.leases WHERE session = 'gone'")
+        tables.refuse(two, "s", "not its own to refuse")
+        tables.give_back(two, "s")
+        assert tables.owner("s") == (one, "one")
+        tables.give_back(one, "s")
+        assert tables.hold(two, "s", "host", steal=False) == ""
+        tables._run("UPDATE {s}.workers SET ends_ms = 0 WHERE id = %s", (two,))
+        assert tables.hold(one, "s", "host", steal=False) == ""
+        tables.refuse(one, "s", "x" * 501)
+        ((found, why),) = tables.waiting(9)
+        assert why == "x" * 500
+        assert tables.now_ms() - 60_000 < found.since_ms <= tables.now_ms()
+
+    asyncio.run(create())
+    on_tables(place, work)
+
+
+def test_a_worker_without_sessions_is_forgotten_an_hour_after_its_lease(place: OnServer) -> None:
+    def work(tables: LeaseTables) -> None:
+        late, idle, lost = (tables.register(name, ["host"], 2, 60_000) for name in ("late", "idle", "lost"))
+        tables.hold(lost, "s", "host", steal=False)
+        for worker, ago in ((late, FORGET_MS // 2), (idle, FORGET_MS + 1), (lost, FORGET_MS + 1)):
+            tables._run("UPDATE {s}.workers SET ends_ms = %s WHERE id = %s", (tables.now_ms() - ago, worker))
+        tables.register("new", ["host"], 2, 60_000)
+        assert [row.name for row in tables.workers()] == ["late", "lost", "new"]
+        assert tables.backlog().sessions == 1
+
+    on_tables(place, work)
+
+
+def test_waiting_sessions_are_shared_by_free_slots_and_by_tag() -> None:
+    with on_server(b"k" * 32) as place:
+
+        def work(tables: LeaseTables) -> None:
+            one = tables.register("one", ["host"], 4, 60_000)
+            tables.register("two", ["host"], 4, 60_000)
+            for at, tag in enumerate("aaaab"):
+                tables.submit(f"{tag}{at}", "host", "r", "", [f"of:{tag}"])
+            found = tables.claim(one, 99, fair_by="of:*")
+            assert [(claim.session, claim.tags) for claim in found] == [
+                ("a0", ("of:a",)), ("b4", ("of:b",)), ("a1", ("of:a",)),
+            ]  # fmt: skip
+            assert tables.workers()[0].state.running == 3
+            tables.submit("c5", "host", "r", "")
+            assert [claim.session for claim in tables.claim(one, 99, fair_by="of:*")] == ["c5"]
+            assert tables.claim(one, 99) == [], "no slot is left"
+            assert [found.session for found, _ in tables.waiting(1)] == ["a2"]
+
+        on_tables(place, work)

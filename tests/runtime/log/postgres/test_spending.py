@@ -94,6 +94,12 @@ def test_what_a_crash_left_open_is_charged_once(place: OnServer) -> None:
         assert found.reserved == (reserved("s", 2, epoch),)
         assert [one.amount for one in found.spent] == [Need(100, 7)] * 2
         assert [one.at_ms for one in await log.spending.unlogged()] == [5]
+        other = BudgetLimit(*SPANS[1])  # what was handed over counts as reserved, beside what was charged
+        fits = [
+            await log.spending.reserve(reserved("s", 5), [BudgetLimit(*SPANS[0], tokens), other])
+            for tokens in (299, 300)
+        ]
+        assert fits == [False, True]
         await log.close()
 
     run(work)
@@ -131,6 +137,8 @@ def test_many_writers_reserve_no_more_than_the_limit_and_each_call_once(place: O
         assert (
             await books.reserve(reserved("s", 93), [limits[0]._replace(tokens=None, micro_usd=80)]) is False
         )
+        await books.release(reserved("s", 90).key)
+        assert (await books.read()).reserved == (*held.reserved[2:], *(reserved("s", at) for at in (91, 92)))
         for log in logs:
             await log.close()
 
@@ -190,6 +198,7 @@ async def books_of(log: EventLog) -> list[object]:
         said.append([row.usage for row in await log.sessions()])
 
     await log.open()
+    await look()
     for name in "st":
         await log.create(name, 1, "")
         first, second = charge("2026-11-28", "m", 1), charge("2026-11-29", "n", 10)

@@ -1,10 +1,14 @@
 """Damage in the tables is found by its event, and forks are read through all their segments."""
 
+from itertools import product
+
 import pytest
 
-from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.protocol import TAIL_EVENTS
+from callboard.runtime.log.protocol import GENESIS, TAIL_EVENTS, Head
+from callboard.runtime.log.session_rows import Details
 from tests.postgres_server import execute
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer, on_server
@@ -29,6 +33,7 @@ DAMAGE = [
     ("UPDATE {s}.events SET body = body || ' ' WHERE session = 1 AND seq = {n}", "does not match"),
     ("UPDATE {s}.events SET digest = '\\x00' WHERE session = 1 AND seq = {n}", "does not match"),
     ("DELETE FROM {s}.events WHERE session = 1 AND seq = {n}", "is missing"),
+    ("DELETE FROM {s}.events WHERE session = 1 AND seq = 20", "event 20 is missing"),  # the tail follows it
     ("UPDATE {s}.events SET cuts = '[]' WHERE session = 1 AND seq = {n} + 1", "does not match"),
     ("UPDATE {s}.events SET cuts = 'x' WHERE session = 1 AND seq = {n} + 1", "damaged place"),
     ("UPDATE {s}.blobs SET data = data || ' '", "does not match"),
@@ -45,8 +50,9 @@ def test_each_damage_in_the_tail_is_found_before_a_session_is_taken_over(
         execute(statement.format(s=place.schema, n=COUNT - 1))
         log = place.log()
         await log.open()
-        with pytest.raises(CorruptLog, match=said):
+        with pytest.raises(CorruptLog, match=said) as caught:
             await log.take_over("s")
+        assert caught.value.session_id == "s"
         with pytest.raises(CorruptLog, match=said):
             await log.checked("s")
         epochs = {row.session_id: row.epoch for row in await log.sessions()}
@@ -98,6 +104,7 @@ def test_sessions_stand_where_they_end_and_those_that_cannot_be_there_nowhere(pl
     [
         ("UPDATE {s}.sessions SET head = 10 WHERE id = 1", "comes after the last|is not the one"),
         ("UPDATE {s}.sessions SET digest = origin WHERE id = 1", "is not the one that its session ends with"),
+        ("UPDATE {s}.sessions SET digest = '\\x00' WHERE id = 1", "its row in the table sessions is damaged"),
         ("UPDATE {s}.sessions SET epoch = 0 WHERE id = 1", "its row in the table sessions is damaged"),
         ("UPDATE {s}.sessions SET origin = '\\x00' WHERE id = 1", "continues no digest"),
         ("UPDATE {s}.sessions SET base = 3 WHERE id = 1", "its row in the table sessions is damaged"),
@@ -108,6 +115,112 @@ def test_a_damaged_row_of_a_session_is_found(place: OnServer, statement: str, sa
     execute(statement.format(s=place.schema))
     with place.reader() as reader, pytest.raises(CorruptLog, match=said):
         reader.verify_chain("s")
+
+
+def test_pages_of_a_fork_begin_and_end_at_any_event(place: OnServer) -> None:
+    run(lambda: fill(place))
+    execute(  # no session has an event of its own among those that it shares
+        f"INSERT INTO {place.schema}.events(session, seq, at, cause, sender, recipient, digest, body) "
+        f"SELECT 2, 3, at, cause, sender, recipient, digest, body FROM {place.schema}.events "
+        "WHERE session = 1 AND seq = 9"
+    )
+    with place.reader() as reader:
+        assert reader.verify_chain("f") == reader.head("f")
+        whole = reader.events("f")
+        assert [one.seq for one in whole] == list(range(1, 10))
+        for start, limit in product((1, 2, 6, 7, 8, 9, 10), (1, 2, 3, 9)):
+            assert reader.events("f", start, limit) == whole[start - 1 :][:limit]
+        for address in {one.recipient for one in whole}:
+            own = [one for one in whole if address in (one.recipient, one.sender)]
+            for first, last, limit in product((1, 2, 7, 8), (7, 8, 9), (1, 2, 9)):
+                wanted = [one for one in own if first <= one.seq <= last][:limit]
+                assert reader.events_of("f", address, first, last, limit) == wanted
+
+
+def test_checked_pages_go_from_a_checked_head_to_a_limit(place: OnServer) -> None:
+    async def work() -> None:
+        await fill(place)
+        log = place.log()
+        await log.open()
+        await log.create("empty", 3, "a\0b")
+        whole = await log.read("s")
+        heads = [None, *(Head(one.seq, one.digest) for one in whole)]
+        for after, limit in product((0, 1, 5, COUNT), (1, 5, COUNT)):
+            assert await log.checked("s", heads[after], limit) == whole[after : after + limit]
+        assert await log.checked("empty") == []
+        with place.reader() as reader:
+            assert reader.verify_chain("empty") == reader.head("empty") == Head(0, GENESIS)
+            assert reader.sessions()[0].title == "a\N{REPLACEMENT CHARACTER}b"
+        execute(f"UPDATE {place.schema}.sessions SET digest = origin WHERE session_id = 's'")
+        assert len(await log.checked("s", limit=COUNT - 1)) == COUNT - 1
+        with pytest.raises(CorruptLog, match="is not the one that its session ends with"):
+            await log.checked("s", heads[5])
+        await log.close()
+
+    run(work)
+
+
+def test_an_event_behind_the_last_one_is_found_wherever_the_check_begins(place: OnServer) -> None:
+    async def begin() -> None:
+        await fill(place)
+        log = place.log()
+        await log.open()
+        await log.fork("base", 3, "", "s", 7)
+        await log.create("empty", 4, "")
+        await log.close()
+
+    run(begin)
+    with place.reader() as reader:
+        tables, chain = reader._tables, HashChain()
+        whole, stale = reader.events("s"), tables.entry("s")
+        for name, after in (("s", 0), ("s", COUNT - 5), ("s", COUNT), ("base", 0), ("empty", 0)):
+            entry = tables.entry(name)
+            head = Head(after, whole[after - 1].digest) if after else None
+            seq = entry.head.seq + 1
+            list(tables.checked_pages(chain, entry, seq - 1, after=head))
+            columns = "session, seq, at, cause, sender, recipient, digest, body"
+            row = f"{entry.number}, {seq}, 0, 0, 'x', 'x', '', ''"
+            execute(f"INSERT INTO {place.schema}.events({columns}) VALUES ({row})")
+            with pytest.raises(CorruptLog, match=f"event {seq} comes after the last one"):
+                list(tables.checked_pages(chain, entry, seq - 1, after=head))
+            execute(f"DELETE FROM {place.schema}.events WHERE session = {entry.number} AND seq = {seq}")
+
+        run(lambda: append_one(place))
+        pages = tables.checked_pages(chain, stale, COUNT)  # its owner has gone on meanwhile
+        assert [one.seq for page in pages for one in page][-1] == COUNT
+
+
+async def append_one(place: OnServer) -> None:
+    log = place.log()
+    await log.open()
+    epoch, _ = await log.take_over("s")
+    await added(log, "s", epoch, events(COUNT + 1, COUNT + 1))
+    await log.close()
+
+
+def test_a_deleted_session_is_there_for_its_forks_only(place: OnServer) -> None:
+    async def work() -> None:
+        await fill(place)
+        log = place.log()
+        await log.open()
+        await log.delete("s", keep_forks=True)
+        assert [one.seq for one in await log.checked("f")] == list(range(1, 10))
+        await log.close()
+
+    run(work)
+    with place.reader() as reader:
+        tables = reader._tables
+        for name in ("s", "none", "\0"):
+            for ask in (tables.details_of, tables.entry):
+                with pytest.raises(SessionNotFound):
+                    ask(name)
+        assert tables.details_of("f") == Details()
+        entry = tables.entry("s", hidden=True)
+        (page,) = tables.checked_pages(HashChain(), entry, 7)  # its other events are not purged yet
+        assert [one.seq for one in page] == list(range(1, 8))
+        with pytest.raises(SessionNotFound):
+            reader.events("s")
+        assert len(tables.events("s", 1, 7, hidden=True)) == 7
 
 
 @pytest.mark.parametrize("change", ["parent = 'nobody'", "base = 2000", "parent = 'f'"])

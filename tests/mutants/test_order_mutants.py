@@ -1,0 +1,49 @@
+"""Mutants of order: which neighbours change places, and which are left alone."""
+
+from tests.mutants.mutant import ROOT
+from tests.mutants.order_mutants import order_changes_in, places_of_order
+from tests.mutants.random_mutants import changed, draw, is_another
+from tests.tables import table
+
+
+def swapped(body: str) -> list[str]:
+    """Return the bodies of a function, one for each change, as texts on one line."""
+    source = "async def f(self, a, state):\n" + "".join(f"    {line}\n" for line in body.split("; "))
+    found = [changed(source, one) for one in order_changes_in(source)]
+    assert all(is_another(source, one) for one in found)
+    return ["; ".join(line.strip() for line in one.splitlines()[1:]) for one in found]
+
+
+@table(
+    ("body", "others"),
+    [
+        ("self.one(); self.two(a)", ["self.two(a); self.one()"]),
+        ("state = one(state); state = two(state)", ["state = two(state); state = one(state)"]),
+        ("self.a = 1; self.go()", ["self.go(); self.a = 1"]),
+        ("b = await a; self.go()", ["self.go(); b = await a"]),
+        ("if a: return 1; if state: return 2", ["if state:; return 2; if a:; return 1"]),
+        ("return (Post(a, 1), *posts)", ["return (*posts, Post(a, 1))"]),
+        ("return posts + more", ["return (more + posts)"]),
+        ("self.a = 1; self.b = 2", []),
+        ("b = one(a); self.go()", []),
+        ("b = self.one(); self.two(b)", []),
+        ("self.go(); return a", []),
+        ("'a text'; self.go()", []),
+        ("return (1, 2)", []),
+    ],
+)
+def test_neighbours_change_places_where_it_may_matter(body: str, others: list[str]) -> None:
+    assert swapped(body) == others
+
+
+def test_a_function_in_a_function_is_looked_at_once() -> None:
+    source = "async def f(self):\n    def g():\n        self.a()\n        self.b()\n    return g\n"
+    assert len([*order_changes_in(source)]) == 1
+
+
+def test_a_draw_of_orders_is_of_orders_only() -> None:
+    path = ROOT / "actors/supervisor/ending.py"
+    drawn = draw(["actors/supervisor/ending.py"], 5, 1, places_of_order)
+    assert len(drawn) == 5
+    assert all(one.name.endswith(" order") for one in drawn)
+    assert {place.kind for place in places_of_order(path)} == {"order"}
