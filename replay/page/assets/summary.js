@@ -1,5 +1,6 @@
 // The summary of a session: what was asked and answered, what it took, and what a person should look at.
 
+import { readJson } from "./data.js";
 import { copyButton, make } from "./elements.js";
 import { markdown } from "./markdown.js";
 import { commandOf, dollars, durationText, statusOf, textOf } from "./words.js";
@@ -103,6 +104,16 @@ function modelOf(session, seq, begun) {
   return wanted || begun.get(session.recipient(seq)) || "";
 }
 
+/** Return whether a text is the JSON of a value: the answer of a program that returned it. */
+function isJsonOf(text, value) {
+  if (value === null || value === undefined) return false;
+  try {
+    return JSON.stringify(readJson(text)) === JSON.stringify(value);
+  } catch {
+    return false;
+  }
+}
+
 function askBlock(session, { asked, ended }, limit) {
   const link = (seq) => make("a", { href: session.href(seq), class: "where" }, `event ${seq}`);
   const parts = [make("h2", {}, "Question ", link(asked)), markdown(textOf(session.body(asked).prompt), limit)];
@@ -114,7 +125,7 @@ function askBlock(session, { asked, ended }, limit) {
     make("h2", {}, answer ? "Answer " : "No answer ", make("span", { class: `badge ${kind === "answered" || kind === "reported" ? "ok" : "failed"}` }, kind), " ", link(ended), " ",
       answer && copyButton(answer, "Copy the answer")),
     value !== null && value !== undefined && make("pre", {}, JSON.stringify(value, null, 2)),
-    said && markdown(said, limit),
+    said && !isJsonOf(said, value) && markdown(said, limit),
     detail ? make("p", { class: "bad hint" }, detail) : "");
 }
 

@@ -41,7 +41,7 @@ second = Agent("second", description="Reviews a file, too.")
 
 
 @program(agents=[first, second], tools=[list_files, open_ticket])
-async def pipeline(ctx: ProgramContext, prompt: str) -> str:
+async def pipeline(ctx: ProgramContext, prompt: str) -> dict[str, Any]:
     """Let two agents race for each file, and open tickets."""
 
     async def review(file: str) -> str:
@@ -53,7 +53,7 @@ async def pipeline(ctx: ProgramContext, prompt: str) -> str:
     reviewed = await asyncio.gather(*map(review, files))
     await ctx.sleep(0.001)
     worst = await ctx.ask_model(f"Which is the worst of {', '.join(reviewed)}?", schema=Finding)
-    return f"{worst.file} is the worst."
+    return {"worst": worst.file, "share": 1.0}
 
 
 TOOL = {"name": "list_files", "description": "List the files.", "input_schema": {"type": "object"}}

@@ -14,6 +14,7 @@ from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.runtime.log.memory import MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
+from tests.replay.diagnosis.healthy_programs import healthy_programs
 from tests.replay.diagnosis.planted import capped, failed
 from tests.replay.diagnosis.user_stories import silent_host
 from tests.replay.page.kit import write_page
@@ -118,6 +119,17 @@ def test_a_failed_ask_has_no_answer_to_copy_and_its_model_no_reply(tab: Browser,
     assert "(no reply)" in shown
     assert shown.count("no such model") == 3  # below the question, of the agent, in the finding
     assert tab.run("document.querySelector('#summary .ask .copy')") is None
+
+
+def test_the_value_of_a_program_stands_there_once_and_its_steps_are_no_replies(
+    tab: Browser, tmp_path: Path
+) -> None:
+    found = dict(healthy_programs())["program pipeline"]
+    tab.open(write_page(found, tmp_path))
+    shown = text_of(tab)
+    assert (shown.count('"worst"'), shown.count("1.0")) == (1, 1)
+    assert "scripted (7 replies)" in shown
+    assert "program:" not in shown
 
 
 def test_a_session_without_a_question_and_one_without_an_end_say_so(tab: Browser, tmp_path: Path) -> None:
