@@ -22,7 +22,7 @@ from callboard.actors.protocol.client_messages import (
     TellEnded,
     ToolsChanged,
 )
-from callboard.actors.protocol.endings import EXPLAINED
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
@@ -30,12 +30,16 @@ from callboard.actors.protocol.messages import (
     CancelTask,
     Delegate,
     DelegationEnded,
+    Finished,
     ReportBack,
     ReportJudged,
+    Stop,
+    Stopped,
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    CallModel,
     CallTool,
     CancelTimer,
     ContextMade,
@@ -69,6 +73,8 @@ SpanKind: TypeAlias = Literal[
 _FAILURE_CHARS: Final = 500
 _TOLD: Final = frozenset({"turn", "approval"})
 """Spans that have their failure elsewhere: a turn in its reply, an approval in its note."""
+
+_FINE: Final = frozenset({"", "ok", "stopped"})
 
 _Key: TypeAlias = tuple[str, SpanKind, int | str, int]
 
@@ -114,7 +120,7 @@ class Span:
     @property
     def is_bad(self) -> bool:
         """Return whether the request was not carried out. A turn that failed has the code of the failure."""
-        return self.outcome in BAD_OUTCOMES or (self.kind == "turn" and self.outcome not in ("", "ok"))
+        return self.outcome in BAD_OUTCOMES or (self.kind == "turn" and self.outcome not in _FINE)
 
     @property
     def reason(self) -> str:
@@ -139,6 +145,8 @@ class Spans:
         self._tools: defaultdict[str, list[Span]] = defaultdict(list)
         self._timers: dict[int, Moment] = {}
         self._retries: set[int] = set()
+        self._ungranted: dict[str, Event] = {}  # by agent, its request for a turn
+        self._reasons: dict[str, OutcomeKind] = {}  # by agent, why it is to end
 
     def take(self, event: Event) -> None:
         """Add the next event."""
@@ -246,8 +254,19 @@ def _key(agent: str, kind: SpanKind, body: object) -> _Key:
 
 def _asked(found: Spans, event: Event, body: TurnRequested | RunStep) -> None:
     found.begins("turn", event)
-    if isinstance(body, TurnRequested) and body.after_ms:
-        found._retries.add(event.seq)
+    if isinstance(body, TurnRequested):
+        found._ungranted[event.sender] = event
+        if body.after_ms:
+            found._retries.add(event.seq)
+
+
+def _gone(found: Spans, event: Event, body: Finished | Stopped) -> None:
+    """Close a turn that was requested and never granted, since its agent has ended."""
+    reason = found._reasons.pop(event.sender, "cancelled")
+    if (asked := found._ungranted.pop(event.sender, None)) is not None:
+        kind = body.kind if isinstance(body, Finished) else reason
+        outcome = kind if STATUS[kind] == "failed" else "stopped"
+        found.closes(_key(event.sender, "turn", asked.body), event, outcome)
 
 
 def _replied(found: Spans, event: Event, body: ModelReplied) -> None:
@@ -299,6 +318,9 @@ _TAKES: Final[dict[type, Callable[[Spans, Event, Any], object]]] = {
     Ask: lambda found, event, body: found.begins("ask", event, body.request_id),
     AskEnded: lambda found, event, body: found.ends("ask", event, body.kind),
     **dict.fromkeys((TurnRequested, RunStep), _asked),
+    Stop: lambda found, event, body: found._reasons.update({event.recipient: body.reason}),
+    **dict.fromkeys((Finished, Stopped), _gone),
+    CallModel: lambda found, event, body: found._ungranted.pop(body.agent, None),
     ModelReplied: _replied,
     CallTool: lambda found, event, body: found.begins("tool", event, body.tool),
     ToolReturned: lambda found, event, body: found.ends("tool", event, body.status),

@@ -1,6 +1,14 @@
 from msgspec.structs import replace
 
-from callboard.actors.protocol.client_messages import Cancel, Resumed, RevokePermission, Tell, TellEnded
+from callboard import Agent, ModelRequest, call, calls, say, tool
+from callboard.actors.protocol.client_messages import (
+    Cancel,
+    Resumed,
+    RevokePermission,
+    SessionClosed,
+    Tell,
+    TellEnded,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -24,6 +32,8 @@ from callboard.replay.grouping import spans
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.scripted_replies import Reply
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.models.scripted import Step
+from callboard.testing import Scenario
 from tests.golden import golden
 from tests.replay.diagnosis.kit import simulate
 from tests.replay.logs import survey
@@ -171,3 +181,51 @@ def test_a_turn_whose_model_failed_is_bad_whatever_the_code() -> None:
         ("ask", "model_error"): True,
         ("turn", "not_found_error"): True,
     }
+
+
+# --- sessions that have ended ---------------------------------------------------------------
+
+
+@tool(approval="before")
+def pay(cents: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+RACING = Agent("host", agents=[Agent("a", tools=[pay]), Agent("b")], background=True)
+
+
+def racing(request: ModelRequest) -> Step:
+    """Let two agents race, and one of them work in the background, too."""
+    match request.profile, request.turn:
+        case "host", 1:
+            return call("task", agents=["a", "b"], prompt="Race.", output_schema=SCHEMA)
+        case "host", 2:
+            return call("task", agent="b", prompt="Go on.", background=True)
+        case "a", 1:
+            return calls(call("pay", cents=1), call("pay", cents=2))
+        case "a" | "b", 2:
+            return call("report_back", n=1)
+        case _:
+            return say("done")
+
+
+def test_nothing_is_open_in_a_session_that_has_ended() -> None:
+    stopped = 0
+    for faults in (None, "all"):
+        racers = Scenario(RACING, racing, "go", faults=faults, closes=True, approve=lambda *asked: True)
+        for seed in range(20):
+            events = racers.simulate(seed=seed).events
+            if any(isinstance(event.body, SessionClosed) for event in events):
+                found = spans(events)
+                assert [span for span in found if not span.outcome] == []
+                stopped += sum(span.outcome == "stopped" for span in found)
+    assert stopped > 10
+    assert not spans(golden("everything"))[0].is_bad
+
+
+def test_a_turn_that_the_budget_refuses_has_the_ending_of_its_agent() -> None:
+    host = Agent("host", limits=Limits(tokens=10))
+    events = Scenario(host, lambda request: say("done"), "go").simulate().events
+    assert [span.outcome for span in spans(events) if span.kind == "turn"] == ["budget"]
