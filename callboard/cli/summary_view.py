@@ -54,7 +54,7 @@ def emit_summary(recording: Recording, title: str, *, is_full: bool, as_json: bo
     emit_lines(fields(_facts(recording, found)))
     for number, turn in enumerate(found.turns, 1):
         below = found.failures.headline(turn.seq, turn.ended_seq or None)
-        emit_lines([Text(), *fields(_turn_facts(number, turn, below))])
+        emit_lines([Text(), *fields(_turn_facts(number, turn, below, found.imported))])
     _emit_failures(found.failures.found, len(found.failures.found) if is_full else _FAILURES_SHOWN)
     name = recording.session_id + log_flag()
     talk(f"\nmore: callboard tree {name}; callboard events {name}, with --step event by event")
@@ -220,10 +220,10 @@ def _failure_json(failure: Failure) -> dict[str, object]:
     return attributes(failure, *failure._fields)
 
 
-def _turn_facts(number: int, turn: Turn, below: str) -> dict[str, str]:
+def _turn_facts(number: int, turn: Turn, below: str, imported: str) -> dict[str, str]:
     found = {f"ask {number}": whole_prompt(turn.ask.prompt)}
     if (end := turn.end) is None:
-        return found | {"outcome": "none yet"}
+        return found | {"outcome": "none: its recording ends before" if imported else "none yet"}
     is_report = end.kind == "reported"
     result = msgspec.json.format(bytes(end.value), indent=2).decode() if is_report else end.text
     took = duration(turn.ended_at - turn.at)

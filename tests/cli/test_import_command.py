@@ -261,6 +261,11 @@ def test_a_transcript_tells_what_it_is_and_is_imported_once(
     assert callboard("verify", "s1", "--log", log).exit_code == 0
     shown = callboard("show", "s1", "--log", log).stdout
     assert "state     imported (claude-code): it cannot be resumed, but forked\n" in shown
+    open_ended = Writer()
+    open_ended.user("And?")
+    write(tmp_path / "s2.jsonl", *open_ended.lines)
+    assert callboard("import", str(tmp_path / "s2.jsonl"), "--log", log).exit_code == 0
+    assert "outcome  none: its recording ends before\n" in callboard("show", "s2", "--log", log).stdout
     refused = callboard("resume", "s1", "survey:host", "--log", log)
     assert (refused.exit_code, "callboard fork s1 --with" in refused.stderr) == (2, True)
     assert callboard("import", str(tmp_path / "in" / "talk.json"), "--log", log).exit_code == 0
