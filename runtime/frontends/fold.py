@@ -31,7 +31,14 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     Wake,
 )
-from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    ToolReturned,
+)
+from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_table import PORT_REQUESTS
@@ -93,6 +100,8 @@ class FactFold:
         self._parts: set[str] = set()
         self._values: dict[str, Json] = {}
         self._texts: dict[str, Tell] = {}
+        self._programs: set[str] = set()
+        self._begun: set[str] = set()  # calls
         self._work = _Work()
 
     @property
@@ -197,6 +206,10 @@ class FactFold:
                 arguments = Json(msgspec.json.encode(block.get("input")))
                 yield Called(agent, message, name, tool, arguments)
 
+    def _called(self, event: Event, body: CallTool) -> Iterator[Fact]:
+        self._begun.add(self._call(event.sender, body.turn, body.call))
+        yield from ()
+
     def _returned(self, event: Event, body: ToolReturned) -> Iterator[Fact]:
         if body.status != "input_required":
             name = self._call(event.recipient, body.turn, body.call)
@@ -206,15 +219,17 @@ class FactFold:
         self, agent: str, name: str, output: Json, *, is_error: bool = False, is_denied: bool = False
     ) -> Iterator[Fact]:
         """Yield the result of a call, the first one."""
+        self._begun.discard(name)
         if self._open.pop(name, None) is not None:
             yield Returned(agent, name, output, is_error, is_denied)
 
     def _requested(self, event: Event, body: TurnRequested | RunStep) -> Iterator[Fact]:
         """Answer the calls that an agent refused by itself, which leave no event.
 
-        Its next request has the results of all calls before it, except for delegations at work.
+        Its next request has the results of all calls before it, except for delegations at work. A program
+        goes on while its calls run.
         """
-        if body.attempt > 1:
+        if body.attempt > 1 or event.sender in self._programs:
             return
         running = {self._call(event.sender, at[1], at[2]) for at in self._tasks if at[0] == event.sender}
         for name, (agent, tool) in list(self._open.items()):
@@ -251,12 +266,14 @@ class FactFold:
 
     def _begin(self, event: Event, body: Begin) -> Iterator[Fact]:
         agent = event.recipient
+        if body.model.is_program:
+            self._programs.add(agent)
         if agent == HOST:
             return
         call = self._calls.pop(agent, "")
         if self._is_part(agent):
             return
-        profile = msgspec.json.decode(body.profile, type=_Named).name
+        profile = read_profile(bytes(body.profile)).name
         task = body.description or prompt_text(body.prompt)
         began = self.agents[agent] = AgentBegan(agent, parent_of(agent), profile, task, call)
         yield began
@@ -323,8 +340,12 @@ class FactFold:
         yield Prompted(event.seq, body.request_id, msgspec.json.decode(body.prompt))
 
     def _ask_ended(self, event: Event, body: AskEnded) -> Iterator[Fact]:
+        tasks = {self._call(*at) for at in self._tasks}
         for name, (agent, _) in list(self._open.items()):
-            yield from self._answer(agent, name, _text(UNFINISHED), is_error=True)
+            told = UNFINISHED if name in self._begun or name in tasks else NOT_RUN
+            yield from self._answer(agent, name, _text(told), is_error=True)
+        self._programs.clear()
+        self._begun.clear()
         for address in list(self.agents):
             yield from self._end_agent(address, "cancelled")
         self.is_running = False
@@ -336,10 +357,6 @@ class FactFold:
     def _closed(self, event: Event, body: SessionClosed) -> Iterator[Fact]:
         self.is_closed = True
         yield from ()
-
-
-class _Named(msgspec.Struct):
-    name: str
 
 
 def _blocks(content: Json) -> list[dict[str, object]]:
@@ -369,6 +386,7 @@ _HANDLERS: Final[dict[type, Callable[[FactFold, Event, Any], Iterator[Fact]]]] =
     TurnRequested: FactFold._requested,
     RunStep: FactFold._requested,
     ModelReplied: FactFold._replied,
+    CallTool: FactFold._called,
     ToolReturned: FactFold._returned,
     Delegate: FactFold._delegate,
     Delegated: FactFold._delegated,
