@@ -9,6 +9,7 @@ neither end its block nor pass for a heading. A text of more than `TEXT_CHARS` c
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -22,7 +23,13 @@ from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, DelegationEnded, Told
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    ToolReturned,
+)
 from callboard.replay.descriptions import title_of, words_of
 from callboard.replay.refused_calls import RefusedCall, Suspects
 from callboard.runtime.log.tree import Tree
@@ -60,11 +67,14 @@ def transcript(
 def _parts(events: Iterable[Event], tree: Tree, suspects: Suspects) -> _Parts:
     """Return the pieces of each place, and add the events to the tree and to the suspects."""
     parts: _Parts = {}
+    tools: dict[int, str] = {}  # of the open calls and questions, by their seqs
     for event in events:
         tree.add(event)
+        if isinstance(event.body, CallTool | RequestApproval):
+            tools[event.seq] = event.body.tool
         if event.kind in suspects.kinds:
             suspects.take(event)
-        if take := _take_of(tree, event):
+        if take := _take_of(tree, event, tools):
             agent = event.sender if isinstance(event.body, CallTool | AskEnded) else event.recipient
             pieces = parts.setdefault(_place(agent, event), [])
             pieces += ((event.seq, piece) for piece in take(event, event.body))
@@ -77,9 +87,12 @@ def _fold(parts: _Parts, tree: Tree) -> None:
         parts.setdefault(parent_of(address), []).extend(parts.pop(address, []))
 
 
-def _take_of(tree: Tree, event: Event) -> Callable[[Event, Any], Iterator[str]] | None:
+def _take_of(tree: Tree, event: Event, tools: dict[int, str]) -> Callable[[Event, Any], Iterator[str]] | None:
     """Return the function that makes the pieces of an event; None if it has none."""
     body = event.body
+    if isinstance(body, ToolReturned | ApprovalGiven):
+        tool = tools.pop(event.cause, "")
+        return partial(_returned if isinstance(body, ToolReturned) else _approval, tool=tool)
     if isinstance(body, DelegationEnded) and tree.is_answered_question(body.address):  # it repeats the reply
         return None
     return _TAKES.get(type(body))
@@ -126,8 +139,12 @@ def _replied(event: Event, body: ModelReplied) -> Iterator[str]:
         yield _titled(f"Call of {_inline(use.name)} (event {event.seq})", _pretty(use.input), "json")
 
 
-def _returned(event: Event, body: ToolReturned) -> Iterator[str]:
-    yield _titled(f"{_headed(event)}: {body.status}", _text(body.output))
+def _returned(event: Event, body: ToolReturned, tool: str) -> Iterator[str]:
+    yield _titled(f"{_headed(event, _of(event, tool))}: {body.status}", _text(body.output))
+
+
+def _of(event: Event, tool: str) -> str:
+    return f"{title_of(event.body)} of {_inline(tool)}" if tool else title_of(event.body)
 
 
 def _delegation_ended(event: Event, body: DelegationEnded) -> Iterator[str]:
@@ -138,8 +155,8 @@ def _told(event: Event, body: Told | Tell) -> Iterator[str]:
     yield _titled(_headed(event), body.text)
 
 
-def _approval(event: Event, body: ApprovalGiven) -> Iterator[str]:
-    yield f"\n**{_headed(event)}**: {body.verdict} {_inline(body.note)}\n"
+def _approval(event: Event, body: ApprovalGiven, tool: str) -> Iterator[str]:
+    yield f"\n**{_headed(event, _of(event, tool))}**: {body.verdict} {_inline(body.note)}\n"
 
 
 def _compaction(event: Event, body: Compacted | SummaryRefused) -> Iterator[str]:
@@ -151,10 +168,8 @@ _TAKES: Final[dict[type, Callable[[Event, Any], Iterator[str]]]] = {
     AskEnded: _ask_ended,
     Begin: _begun,
     ModelReplied: _replied,
-    ToolReturned: _returned,
     DelegationEnded: _delegation_ended,
     Told: _told,
-    ApprovalGiven: _approval,
     Compacted: _compaction,
     SummaryRefused: _compaction,
 }

@@ -1,4 +1,5 @@
 import io
+import re
 
 import msgspec
 from hypothesis import given, settings
@@ -7,12 +8,13 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.exports.transcript import TEXT_CHARS, transcript
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryReader
 from tests.effort import effort
-from tests.golden import golden, stored
+from tests.golden import golden, recorded, stored
 from tests.mutants.scenarios_compaction import COMPACTED
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import survey
@@ -105,3 +107,11 @@ def test_an_answered_question_stands_among_the_turns_of_its_program() -> None:
     for words in ("**Question (event", "a request of 1 message", "a plain one"):
         assert words in text
     assert text.count("**host.") == 0  # no end that repeats a reply
+
+
+def test_results_and_approvals_name_their_tools() -> None:
+    text = written(recorded(golden("everything")))
+    made = [event.body.tool for event in golden("everything") if isinstance(event.body, CallTool)]
+    named = re.findall(r"Result of (\S+) \(event", text)
+    assert sorted(named) == sorted(tool.replace("_", "\\_") for tool in made)
+    assert "**Result (event" not in text
