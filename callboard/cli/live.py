@@ -163,7 +163,8 @@ class PlainLines:
 
 
 def _end(node: Node) -> str:
-    spent = [counted(node.turns, "turn"), counted(node.tools, "tool"), f"{tokens(node.usage.tokens)} tokens"]
+    turns = counted(node.turns, "step" if node.is_program else "turn")
+    spent = [turns, counted(node.tools, "tool"), f"{tokens(node.usage.tokens)} tokens"]
     spent += [dollars(node.usage.micro_usd)] * bool(node.usage.micro_usd)
     spent.append(duration(node.ended_at - node.started_at))
     return f"{node.kind}; {', '.join(spent)}" + (f"; {safe_line(node.detail, 300)}" if node.detail else "")

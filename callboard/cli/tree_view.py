@@ -220,7 +220,7 @@ def _state(node: Node) -> str:
 
 def _values(node: Node, now_ms: int) -> dict[str, str]:
     return {
-        "turns": f"{node.questions or node.turns:,}",
+        "turns": f"{node.asked:,}",
         "tools": f"{node.tools:,}",
         "tokens": tokens(node.usage.tokens),
         "cost": dollars(node.usage.micro_usd),

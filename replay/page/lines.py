@@ -310,7 +310,7 @@ def _agent(depth: int, node: Node) -> list[object]:
         node.kind,
         node.status,
         node.detail or (EXPLAINED[node.kind] if node.kind and node.status == "failed" else ""),
-        node.questions or node.turns,
+        node.asked,
         node.tools,
         node.retries,
         usage.tokens,

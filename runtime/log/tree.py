@@ -56,7 +56,8 @@ class Node:
     need: of its newest turn, which is charged where the use of a call is not known.
     is_recorded: in a fork, it has no answer but those of the session that was forked.
     compactions: by the seq of its event, each time that its conversation became shorter.
-    questions: of a program, the number of those that are part of its own figures (`Tree.folded`).
+    questions: of a program, the number of those that are part of its own figures (`Tree.folded`). Its turns
+        are its steps.
     """
 
     address: str
@@ -82,6 +83,12 @@ class Node:
     children: list[str] = field(default_factory=list)
     compactions: dict[int, Compacted] = field(default_factory=dict)
     questions: int = 0
+    is_program: bool = False
+
+    @property
+    def asked(self) -> int:
+        """Return the number of its turns that asked a model: of a program, its questions."""
+        return self.questions if self.is_program else self.turns
 
     @property
     def is_answered_question(self) -> bool:
@@ -211,6 +218,7 @@ def _begin(tree: Tree, event: Event, body: Begin) -> None:
     node.prompt, node.description = prompt_text(body.prompt), body.description
     node.state, node.kind, node.detail = "starting", "", ""
     node.started_at, node.ended_at = event.at, 0
+    node.is_program = body.model.is_program
 
 
 def _turn(tree: Tree, event: Event, body: TurnRequested) -> None:

@@ -153,7 +153,7 @@ def test_a_line_below_an_agent_says_where_its_conversation_became_shorter() -> N
 
 def test_answered_questions_of_a_program_are_its_turns_and_those_that_matter_have_lines() -> None:
     tree = tree_of(
-        node("host", "answered", turns=5, tools=1),
+        node("host", "answered", turns=5, tools=1, is_program=True),
         node("host.1", "answered", profile="ask_model", turns=1, usage=Usage(10, 5)),
         node("host.2", "model_error", profile="ask_model", turns=2, usage=Usage(7)),
         node("host.3", "answered", profile="worker", turns=3, usage=Usage(100)),
