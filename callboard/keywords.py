@@ -58,7 +58,7 @@ def _checked(function: FunctionType, label: str) -> Callable[..., object]:
     accepts = frozenset(known).issuperset
 
     @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: object, **named: object) -> Any:
         if named and not accepts(named):
             called = label or type(args[0]).__name__  # a constructor may be inherited
             raise unknown_argument(called, next(name for name in named if name not in known), known)

@@ -14,12 +14,13 @@ import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, is_agent, parent_of, place_of
 from callboard.actors.protocol.codec import canonical
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import named
@@ -112,7 +113,7 @@ class SessionDiff:
 class _Side:
     """One session, read once."""
 
-    events: dict[Key, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    events: dict[Key, tuple[int, JsonObject]] = field(default_factory=dict)
     children: dict[str, list[_Child]] = field(default_factory=lambda: defaultdict(list))
     profiles: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -152,9 +153,7 @@ def _read(rows: Iterable[Stored]) -> _Side:
     return side
 
 
-def _place(
-    side: _Side, row: Stored, kind: str, body: dict[str, Any], agent: str, keys: Mapping[int, Key]
-) -> Key:
+def _place(side: _Side, row: Stored, kind: str, body: JsonObject, agent: str, keys: Mapping[int, Key]) -> Key:
     """Return the key of an event, with 0 in the place of its number."""
     cause = keys.get(row.cause)
     if not agent and cause is not None and not PORTS.isdisjoint((row.sender, row.recipient)):
@@ -174,7 +173,7 @@ def _agent_in(body: dict[str, object]) -> str:
     return named if isinstance(named, str) and is_agent(named) else ""
 
 
-def _place_of(side: _Side, agent: str, kind: str, body: dict[str, Any]) -> tuple[int, int | str]:
+def _place_of(side: _Side, agent: str, kind: str, body: JsonObject) -> tuple[int, int | str]:
     """Return the turn and the call of an event, and take them out of the body if a program made the call."""
     turn, call = body.get("turn", 0), body.get("call", 0)
     places = side.places
@@ -196,14 +195,14 @@ def _agent(row: Stored) -> str:
     return next((one for one in (row.recipient, row.sender) if is_agent(one)), "")
 
 
-def _opened(side: _Side, agent: str, body: dict[str, Any]) -> None:
+def _opened(side: _Side, agent: str, body: JsonObject) -> None:
     for profile in body.pop("profiles"):
         side.profiles += profile_lines(msgspec.json.encode(profile))
 
 
 def profile_lines(described: bytes) -> Iterator[str]:
     """Yield a profile as lines: the name before each field, long texts line by line."""
-    profile: dict[str, Any] = _decode(described)
+    profile: JsonObject = _decode(described)
     for key, value in profile.items():
         for line in _value_lines(value):
             yield f"{profile['name']}.{key}: {line}"
@@ -216,7 +215,7 @@ def _value_lines(value: object) -> list[str]:
     return [msgspec.json.encode(part).decode() for part in parts]
 
 
-def _begin(side: _Side, agent: str, body: dict[str, Any]) -> None:
+def _begin(side: _Side, agent: str, body: JsonObject) -> None:
     profile = body.pop("profile")  # the difference of the profiles shows it
     prompt = msgspec.json.encode(body["prompt"]).decode()
     side.places.begin(agent, is_program=body["model"].get("kind") == "program")
@@ -225,18 +224,18 @@ def _begin(side: _Side, agent: str, body: dict[str, Any]) -> None:
     side.children[parent_of(agent)].append((profile["name"], prompt, agent, ask))
 
 
-def _replied(side: _Side, agent: str, body: dict[str, Any]) -> None:
+def _replied(side: _Side, agent: str, body: JsonObject) -> None:
     if side.places.is_program(agent) and isinstance(body.get("content"), list):
         uses = [block["id"] for block in body["content"] if block.get("type") == "tool_use"]
         side.places.reply(agent, body["turn"], uses)
 
 
-def _ended(side: _Side, agent: str, body: dict[str, Any]) -> None:
+def _ended(side: _Side, agent: str, body: JsonObject) -> None:
     side.outcome = body["kind"]
     side.usage = plus(side.usage, msgspec.convert(body.get("usage", {}), Usage))
 
 
-def _returned(side: _Side, agent: str, body: dict[str, Any]) -> None:
+def _returned(side: _Side, agent: str, body: JsonObject) -> None:
     body.pop("contents", None)  # which of two sessions has stored a version before is no difference
     for version in body.get("files", ()):
         version.pop("differences", None)
@@ -310,7 +309,7 @@ def _differences(
         yield Difference(key[1], key[0], (0, seq), place=_named(key[0], body))
 
 
-def _named(agent: str, body: Mapping[str, Any]) -> str:
+def _named(agent: str, body: JsonObject) -> str:
     """Return the name of the call or turn of a message; '' for one of neither."""
     turn = body.get("turn", 0)
     return named((agent, turn, body.get("call", OF_MODEL))) if agent and turn else ""

@@ -226,6 +226,6 @@ def _blocks(content: object) -> object:
     return [_block(one) if isinstance(one, dict) else one for one in content]
 
 
-def _block(block: dict[str, object]) -> dict[str, Any]:
+def _block(block: dict[str, object]) -> dict[str, object]:
     left_out = _OF_STEPS if block.get("type") == "program_step" else _OF_BLOCKS
     return {name: value for name, value in block.items() if name not in left_out}

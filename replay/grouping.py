@@ -7,9 +7,9 @@ cancels, timers that fire, contexts, and changes of tools, agents, limits or per
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.client_messages import (
     Ask,
@@ -23,7 +23,7 @@ from callboard.actors.protocol.client_messages import (
     ToolsChanged,
 )
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -314,7 +314,7 @@ def _changed(found: Spans, event: Event, body: Resumed | Forked) -> None:
     found.happens("change", event, event.sender, ", ".join(name for name, value in parts.items() if value))
 
 
-_TAKES: Final[dict[type, Callable[[Spans, Event, Any], object]]] = {
+_TAKES: Final[Takers[Spans, object]] = {
     Ask: lambda found, event, body: found.begins("ask", event, body.request_id),
     AskEnded: lambda found, event, body: found.ends("ask", event, body.kind),
     **dict.fromkeys((TurnRequested, RunStep), _asked),

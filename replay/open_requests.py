@@ -5,11 +5,11 @@ The events of ports and clients are not computed, so they are held to the protoc
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import Forked, Resumed, RevokePermission, SessionOpened
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.layers import Layers
 from callboard.actors.protocol.messages import (
     AnyMessage,
@@ -163,7 +163,7 @@ class OpenRequests:
             self._turns.pop(event.sender, None)
 
 
-_TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
+_TAKES: Final[Takers[OpenRequests, object]] = {
     **dict.fromkeys(PORT_REQUESTS, OpenRequests._request),
     **dict.fromkeys((row.answer for row in PORT_REQUESTS.values()), OpenRequests._answered),
     ToolReturned: OpenRequests._returned,

@@ -8,14 +8,14 @@ a call     checked by the schema, then by the validators of the type, with the p
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.contracts import input_text
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MissingExtra
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sanitize import to_json
@@ -23,11 +23,11 @@ from callboard.runtime.schemas.output_types import OutputType, TypeForm, flat_sc
 
 
 class _Dataclass(typing.Protocol):
-    __dataclass_fields__: typing.ClassVar[dict[str, Any]]
+    __dataclass_fields__: typing.ClassVar[JsonObject]
 
 
 class _PydanticModel(typing.Protocol):
-    def model_dump(self) -> dict[str, Any]: ...
+    def model_dump(self) -> JsonObject: ...
 
 
 Prompt: typing.TypeAlias = (
@@ -65,7 +65,7 @@ class Contract(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> tuple[str, ...]:
         """Return the names of the fields that callers see, in order."""
-        schema = msgspec.json.decode(self.schema, type=dict[str, Any])
+        schema = msgspec.json.decode(self.schema, type=JsonObject)
         return tuple(schema["properties"])
 
     def preset(self, agent: str, values: Mapping[str, object]) -> "Contract":
@@ -208,7 +208,7 @@ def _names_of(kind: type) -> dict[str, str]:
     """Return the name in JSON of each field of a contract, by its name in Python."""
     if issubclass(kind, msgspec.Struct):
         return {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    fields: Mapping[str, Any] = getattr(kind, "__pydantic_fields__", {})
+    fields: JsonObject = getattr(kind, "__pydantic_fields__", {})
     if fields:
         return {name: field.validation_alias or field.alias or name for name, field in fields.items()}
     return {field.name: field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]  # `_has_fields` has seen to it
@@ -243,7 +243,7 @@ def _decoded(values: Json) -> dict[str, object]:
 
 def _without(schema: Json, names: Mapping[str, object]) -> Json:
     """Return the schema of an object without these fields."""
-    fields = msgspec.json.decode(schema, type=dict[str, Any])
+    fields = msgspec.json.decode(schema, type=JsonObject)
     fields["properties"] = {name: part for name, part in fields["properties"].items() if name not in names}
     required = [name for name in fields.pop("required", []) if name not in names]
     return to_json(fields | ({"required": required} if required else {}))

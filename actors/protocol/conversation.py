@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 
 
 class _ToolResult(
@@ -40,9 +40,9 @@ def message(role: Literal["user", "assistant"], content: Json) -> Json:
     return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
 
-def decoded(messages: Iterable[Json]) -> list[dict[str, Any]]:
+def decoded(messages: Iterable[Json]) -> list[JsonObject]:
     """Decode a conversation into Python values, which belong to the caller."""
-    return [msgspec.json.decode(one, type=dict[str, Any]) for one in messages]
+    return [msgspec.json.decode(one, type=JsonObject) for one in messages]
 
 
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:

@@ -1,7 +1,7 @@
 """An event is a posted message with its envelope; a post is a message before it gets one."""
 
-from collections.abc import Sequence
-from typing import ClassVar, Final, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, final
 
 import msgspec
 
@@ -41,6 +41,12 @@ class Event(PlainValues, frozen=True, gc=False):
         """The kind of message, as in the log."""
         return type(self.body).__name__
 
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+Takers: TypeAlias = Mapping[type, Callable[[S, Event, Any], R]]
+"""The functions of a fold, by the kind of message. Each takes an event, and its message of that kind."""
 
 CLOSING_KINDS: Final = frozenset({SessionClosed, Resumed, Forked})
 """The kinds of messages after which `is_closed_after` may differ from before."""

@@ -24,6 +24,9 @@ Json: TypeAlias = msgspec.Raw
 It is never encoded again: another key order in a user's schema changes the replies of models.
 """
 
+JsonObject: TypeAlias = dict[str, Any]
+"""One JSON object, decoded. The reader of a value knows its form, or checks it."""
+
 NULL: Json = msgspec.Raw(b"null")
 """The absent `Json`."""
 

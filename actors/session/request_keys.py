@@ -12,15 +12,14 @@
 `call_places` says how agents and calls are known: those of a program by the ids of its asks.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.addresses import child_of
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -124,7 +123,7 @@ class RequestKeys:
         return ("context", child, wanted.profile, digest, self._delegations.get(wanted.request))
 
 
-_MAKERS: Final[Mapping[type, Callable[[RequestKeys, Event, Any], Key | None]]] = {
+_MAKERS: Final[Takers[RequestKeys, Key | None]] = {
     Begin: RequestKeys._begin,
     TurnRequested: RequestKeys._wish,
     Delegate: RequestKeys._delegate,

@@ -9,7 +9,7 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import SessionOpened
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED, Failure, misused
@@ -24,7 +24,7 @@ from callboard.runtime.schemas.engine import Engine
 TIMEOUT_S: Final = 30.0
 """Seconds that a task of the agents' process may take, such as the steps of all programs of a session."""
 
-_profile: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_profile: Final = msgspec.json.Decoder(JsonObject).decode
 
 
 def replay_with(
@@ -78,7 +78,7 @@ def with_listed(found: Described, opened: SessionOpened) -> Iterator[Json]:
             yield raw
 
 
-def _joined(mine: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _joined(mine: JsonObject, recorded: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the tools of a profile, and those of the recorded ones that were listed elsewhere."""
     own = mine.get("tools", ())
     known = {tool["name"] for tool in own}

@@ -1,6 +1,6 @@
 """`callboard cluster`: workers of a log on a server, waiting sessions, shares of capacity, and settings."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
@@ -104,7 +104,7 @@ async def _look(log: str) -> _Status:
         return found._replace(places=await leases.share(PlaceTables.places))
 
 
-def _plain(found: _Status) -> dict[str, Any]:
+def _plain(found: _Status) -> dict[str, object]:
     """Return the status as JSON has it."""
     return {
         "workers": [dict(zip(_WORKERS, row, strict=True)) for row in _worker_rows(found)],

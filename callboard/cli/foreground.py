@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
 import click
 import msgspec
@@ -102,7 +102,7 @@ def setting_options(function: Callable[..., int], approve: Mode = "ask") -> Call
         files: Files | None,
         servers: tuple[str, ...],
         budgets: tuple[str, ...],
-        **others: Any,
+        **others: object,
     ) -> int:
         above = parse_budgets(budgets)
         setting = Setting(limits, Approver(approve), secrets, log, files, servers, above)

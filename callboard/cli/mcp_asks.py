@@ -35,11 +35,11 @@ from callboard.runtime.tools.input_forms import Form, forms_of
 RESULT_CHARS: Final = 75_000  # characters of a text, about 25,000 tokens
 WAIT_S: Final = 50.0  # seconds: less than the minute after which many clients give up
 _WAIT_S_MAX: Final = 3_600.0
-Answer = dict[str, Any]
+Answer = dict[str, object]
 BY: Final = "user of the MCP client"
 _DECISION: Final = "decision"
 _SHOWN_CHARS: Final = 4_000
-_DECIDE: Final[dict[str, Any]] = {
+_DECIDE: Final[dict[str, object]] = {
     "type": "object",
     "properties": {
         "decision": {"type": "string", "enum": ["allow", "refuse"], "description": "Let the call run?"},
@@ -76,7 +76,7 @@ class Asks:
         session_id: str = "",
         request_id: str = "",
         wait_s: float = WAIT_S,
-        ctx: Context[Any, Any] | None = None,
+        ctx: Context | None = None,
     ) -> Answer | types.InputRequiredResult:
         """Give the agent a task and wait for its answer.
 
@@ -103,7 +103,7 @@ class Asks:
         session_id: str,
         seconds: float = WAIT_S,
         start: int = 0,
-        ctx: Context[Any, Any] | None = None,
+        ctx: Context | None = None,
     ) -> Answer | types.InputRequiredResult:
         """Wait for the answer of a task that answered `running` or `needs_approval`.
 
@@ -126,7 +126,7 @@ class Asks:
             raise MisuseError(f"no task of session {session_id!r:.100} runs here")
         return _answer(outcome)
 
-    async def _answered(self, ctx: Context[Any, Any] | None) -> Session | None:
+    async def _answered(self, ctx: Context | None) -> Session | None:
         """Take the answer of the client's user, if the call brings one. Return the session that it is for."""
         if ctx is None or ctx.request_state is None:
             return None
@@ -161,7 +161,7 @@ class Asks:
         running: "asyncio.Future[Outcome]",
         seconds: float,
         start: int = 0,
-        ctx: Context[Any, Any] | None = None,
+        ctx: Context | None = None,
     ) -> Answer | types.InputRequiredResult:
         """Wait for an ask, for a question to a person, or for so long."""
         asked = asyncio.create_task(_question(session))
@@ -193,7 +193,7 @@ class Asks:
         }
 
 
-def _seen(task: "asyncio.Task[Any]") -> None:
+def _seen(task: "asyncio.Task[object]") -> None:
     """Mark an error as seen: the client that would hear of it may have left."""
     if not task.cancelled():
         task.exception()
@@ -228,7 +228,7 @@ def _answer(outcome: Outcome, start: int = 0) -> Answer:
     }
 
 
-def can_ask(ctx: "Context[Any, Any] | None") -> bool:
+def can_ask(ctx: "Context | None") -> bool:
     """Return whether the client of a call can put a form to its user."""
     if ctx is None or ctx.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
@@ -253,7 +253,7 @@ def _form(question: Approval, form: Form) -> types.ElicitRequest:
     return types.ElicitRequest(params=types.ElicitRequestURLParams(message=message, url=form.url))
 
 
-def _asked(message: str, schema: dict[str, Any]) -> types.ElicitRequest:
+def _asked(message: str, schema: dict[str, object]) -> types.ElicitRequest:
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 

@@ -3,27 +3,26 @@
 import hmac
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callboard.cli.output import talk
 
 _HOST: Final = "127.0.0.1"
-App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class Guard:
     """An ASGI app that lets only requests with the token through."""
 
-    def __init__(self, app: App, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._expected = f"Bearer {token}".encode()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401 to a request without the token."""
         if scope["type"] == "http":
             given = dict(scope["headers"]).get(b"authorization", b"")
@@ -35,7 +34,7 @@ class Guard:
         await self._app(scope, receive, send)
 
 
-def guarded(server: MCPServer, token: str) -> App:
+def guarded(server: MCPServer, token: str) -> ASGIApp:
     """Return the app of a server, for any port of loopback."""
     allowed = TransportSecuritySettings(
         allowed_hosts=[f"{_HOST}:*", "localhost:*"],

@@ -19,12 +19,13 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import uvicorn
 
 from callboard.actors.protocol.errors import CallboardError, CorruptLog, MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.cli.output import talk
 from callboard.cli.page_acts import ACT_BYTES_MAX, Acts
 from callboard.cli.page_guard import HOST, NOT_FOUND, Guard
@@ -50,7 +51,8 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 _JSON: Final = b"application/json"
 
 T = TypeVar("T")
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
+Receive: TypeAlias = Callable[[], Awaitable[JsonObject]]
+Send: TypeAlias = Callable[[JsonObject], Awaitable[None]]
 Read: TypeAlias = Callable[[PageViews, Asked], bytes]
 
 _READS: Final[Mapping[str, tuple[Read, bytes]]] = {
@@ -79,7 +81,7 @@ class PageServer:
         self._reading.submit(self._views.close)
         self._reading.shutdown()
 
-    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
+    async def __call__(self, scope: JsonObject, receive: Receive, send: Send) -> None:
         """Answer a request; the server has no others than those of HTTP."""
         headers = list(scope["headers"])
         name = self._guard.name(scope["path"].encode())
@@ -124,7 +126,7 @@ class PageServer:
     async def _read(self, read: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reading, read)
 
-    async def _act(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any, send: Send) -> None:
+    async def _act(self, name: str, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answer a POST."""
         status = self._guard.refusal_of_act(headers)
         if status or name != "act" or self._acts is None:
@@ -144,7 +146,7 @@ class PageServer:
             talk(f"the page shows no further events: {error}")
 
 
-async def _body(receive: Any) -> bytes | None:
+async def _body(receive: Receive) -> bytes | None:
     """Return the body of a request; None for one that is too long or was cut off."""
     parts: list[bytes] = []
     left = ACT_BYTES_MAX

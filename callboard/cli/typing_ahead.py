@@ -17,10 +17,11 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.sessions.session import Session
@@ -125,7 +126,7 @@ async def filled(forms: Sequence[Form], ask: Ask) -> dict[str, object]:
     return {name: given for name, given in values.items() if given}
 
 
-async def _answer(form: Form, name: str, field: Mapping[str, Any], ask: Ask) -> object:
+async def _answer(form: Form, name: str, field: JsonObject, ask: Ask) -> object:
     """Ask for one field until the answer fits. Return None for a field that is left out."""
     while True:
         line = await ask(f"  {safe_line(name, CHARS_MAX)}: ", name in form.secrets)
@@ -143,7 +144,7 @@ async def _answer(form: Form, name: str, field: Mapping[str, Any], ask: Ask) -> 
             talk(f"  {safe_line(str(error), CHARS_MAX)}")
 
 
-def _described(form: Form, name: str, field: Mapping[str, Any]) -> str:
+def _described(form: Form, name: str, field: JsonObject) -> str:
     """Return the line above the question for a field. Its text is a stranger's."""
     marks = [str(field.get("type", "text"))]
     marks.append("required" if name in form.required else "may be empty")
@@ -159,7 +160,7 @@ def _described(form: Form, name: str, field: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def choices_of(field: Mapping[str, Any]) -> list[tuple[object, str]]:
+def choices_of(field: JsonObject) -> list[tuple[object, str]]:
     """Return the values that a field may have, with their labels; none for any."""
     field = field.get("items") or {} if field.get("type") == "array" else field
     for key in _KEYS:
@@ -170,7 +171,7 @@ def choices_of(field: Mapping[str, Any]) -> list[tuple[object, str]]:
     return [(value, str(name)) for value, name in zip(values, names, strict=False)]
 
 
-def value_of(text: str, field: Mapping[str, Any]) -> object:
+def value_of(text: str, field: JsonObject) -> object:
     """Return the value of a field that a person typed. Raises ValueError with the reason."""
     if field.get("type") == "array" and not text.startswith("["):
         items = field.get("items") or {}

@@ -16,6 +16,7 @@ import msgspec
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.messages import AnyMessage, Begin
 from callboard.actors.protocol.port_messages import CancelTimer, ExtendTimer, SetTimer
 from callboard.replay.changed.result import DifferenceKind
@@ -40,7 +41,7 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "MakeContext": frozenset({"request"}),
     "CallTool": frozenset({"id"}),
 }
-_NAME: Final = msgspec.json.Decoder(dict[str, Any])
+_NAME: Final = msgspec.json.Decoder(JsonObject)
 
 
 class Unequal(NamedTuple):
@@ -127,7 +128,7 @@ def _kind(post: Post | Event) -> str:
     return type(post.body).__name__
 
 
-def _parts(body: AnyMessage) -> dict[str, Any]:
+def _parts(body: AnyMessage) -> JsonObject:
     """Return the parts of a message that are compared, as JSON values."""
     left_out = _EVERYWHERE | _OF_KIND.get(type(body).__name__, frozenset())
     found = _NAME.decode(encode(body))

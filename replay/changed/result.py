@@ -8,14 +8,14 @@ The agents of a recording as they are now, for a replay of it with them.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.client_messages import Forked, Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.profiles import ModelSpec
@@ -163,7 +163,7 @@ Accepts: TypeAlias = Callable[[str, str, Json], str]
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """Checks a schema, or a value against one."""
 
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode: Final = msgspec.json.Decoder(JsonObject).decode
 
 
 def _accept_all(profile: str, tool: str, arguments: Json) -> str:

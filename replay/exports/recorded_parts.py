@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pprint import pformat
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded, Close, Sess
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Message
+from callboard.actors.protocol.immutable import JsonObject, Message
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -40,7 +40,7 @@ from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import call_name, moment_name
 
 K = TypeVar("K")
-Value = dict[str, Any]
+Value = JsonObject
 Place = tuple[int, int] | str
 """A turn and a call, or a call of a program."""
 _decode: Final = msgspec.json.Decoder().decode

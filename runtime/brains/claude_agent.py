@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from claude_agent_sdk import ClaudeAgentOptions
 
@@ -15,7 +15,7 @@ from callboard.runtime.brains.claude_tools import Call, Served, served_tools, se
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
-from callboard.runtime.programs.program import Program
+from callboard.runtime.programs.program import BrainBounds, BrainOptions, Program
 
 _TAKEN: Final = (
     "system_prompt",
@@ -39,7 +39,12 @@ class ClaudeBrain(Program[Any, Any]):
     """A client of the Claude Agent SDK as a program; `claude_agent` makes one."""
 
     def __init__(
-        self, given: ClaudeAgentOptions, served: list[Served], name: str, max_tokens: int, **options: Any
+        self,
+        given: ClaudeAgentOptions,
+        served: list[Served],
+        name: str,
+        max_tokens: int,
+        **options: Unpack[BrainOptions],
     ) -> None:
         super().__init__(StandIn(given, served, max_tokens).run, name, **options)
         self._given, self._served, self._max_tokens = given, served, max_tokens
@@ -48,7 +53,7 @@ class ClaudeBrain(Program[Any, Any]):
     def __repr__(self) -> str:
         return f"ClaudeBrain({self.name!r})"
 
-    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[Any, Any, Any]:
+    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[object, None, Any]:
         """Raise MisuseError: a client is not a function."""
         raise MisuseError("a Claude client cannot be called as a part of another program; delegate to it")
 
@@ -78,8 +83,9 @@ def claude_brain(
     terms: ToolTerms,
     max_tokens: int,
     *,
+    description: str,
     model: ModelChoice | str | None,
-    **options: Any,
+    **options: Unpack[BrainBounds],
 ) -> ClaudeBrain:
     """Make the brain of a client. Raises InvalidAgent for one that cannot be recorded."""
     if not isinstance(given, ClaudeAgentOptions):
@@ -95,6 +101,7 @@ def claude_brain(
         served,
         name,
         max_tokens,
+        description=description,
         tools=tools_of(served, terms),
         model=model,
         schema=_schema(given),
@@ -117,7 +124,7 @@ def _check(given: ClaudeAgentOptions) -> None:
         raise InvalidAgent("system_prompt: give a text; presets belong to the client's built-in tools")
 
 
-def _schema(given: ClaudeAgentOptions) -> Mapping[str, Any] | None:
+def _schema(given: ClaudeAgentOptions) -> Mapping[str, object] | None:
     form = given.output_format
     if form is None:
         return None

@@ -8,12 +8,12 @@ Rules
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.claude_requests import message_of, stream_of, written_of
 from callboard.runtime.gateway.dialects import refusal
 from callboard.runtime.gateway.server import Answering, LoopbackServer, Request
@@ -43,7 +43,7 @@ class ClientGateway(LoopbackServer):
             await answer.whole(404, refusal("messages", "not_found_error", f"no {request.path}"))
             return
         try:
-            body = msgspec.json.decode(request.body, type=dict[str, Any])
+            body = msgspec.json.decode(request.body, type=JsonObject)
             found = await self._ask(written_of(body))
         except (msgspec.MsgspecError, CallboardError) as error:
             await _refuse(answer, str(error))

@@ -13,7 +13,7 @@ import msgspec
 from claude_agent_sdk import ClaudeAgentOptions, ResultError, ResultMessage, query
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
@@ -39,7 +39,7 @@ QUIET_S: Final = 0.05
 OptionsOf = Callable[[ClientHome, Call], ClaudeAgentOptions]
 """Makes the options of one client."""
 
-_ENDS: Final[dict[str, Any]] = {
+_ENDS: Final[JsonObject] = {
     "error_max_turns": "iteration_cap",
     "error_max_structured_output_retries": "no_report",
 }

@@ -6,24 +6,25 @@ Rules
   - Cache marks are left out, too: they move from turn to turn, and the session's model sets its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import SETTINGS_PASSED
 from callboard.runtime.programs.kept_requests import Written
 from callboard.runtime.programs.model_reply import ModelReply, whole_request
 
-Block = dict[str, Any]
+Block = JsonObject
 
 _ABOUT_CLIENT: Final = ("x-anthropic-billing-header", "# Environment")
 _PLACEHOLDER: Final = "DeferredToolPlaceholder"
 _TOOL_KEYS: Final = ("name", "description", "input_schema")
 
 
-def written_of(body: Mapping[str, Any]) -> Written:
+def written_of(body: JsonObject) -> Written:
     """Return the body of a request as a whole request. Raises InvalidPrompt for any other body."""
     messages: list[Block] = []
     for said in _dicts(body, "messages"):
@@ -49,7 +50,7 @@ def written_of(body: Mapping[str, Any]) -> Written:
     return whole_request(messages, tools, system, settings, body.get("max_tokens"), forced)
 
 
-def _dicts(body: Mapping[str, Any], key: str) -> list[Block]:
+def _dicts(body: JsonObject, key: str) -> list[Block]:
     found = body.get(key) or []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise InvalidPrompt(f"{key}: the client's request has no list of objects here")

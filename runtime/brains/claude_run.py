@@ -81,7 +81,7 @@ class ClientRun:
         """Return True if an ask of the client is open."""
         return any(not future.done() for future in self._waiting.values())
 
-    def end(self, value: Any, error: BaseException | None = None) -> None:
+    def end(self, value: object, error: BaseException | None = None) -> None:
         """Let the program return in its next step, or raise."""
         self._ending = value, error
 
@@ -92,7 +92,7 @@ class ClientRun:
         messages = tuple(self._messages.setdefault(_sorted(said), said) for said in request.messages)
         return await self._wish(Wish(ASK_MODEL, request=request._replace(messages=messages)))
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: dict[str, object]) -> Answer:
         """Call a tool. Raises ProgramDiverged."""
         given = to_json(arguments, max_depth=VALUE_DEPTH_MAX, what=f"The arguments of {name}")
         return await self._wish(Wish(name, given))

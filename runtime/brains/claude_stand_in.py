@@ -8,11 +8,12 @@ answers the same requests as a live one.
 import asyncio
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 import jsonschema_rs
 from claude_agent_sdk import ClaudeAgentOptions
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.claude_model import text_of
 from callboard.runtime.brains.claude_tools import Served, content_of
 from callboard.runtime.brains.common import Latch, latching
@@ -44,7 +45,7 @@ class StandIn:
         self._max_tokens = max_tokens
         self._turns_max = given.max_turns or _TURNS_MAX
         self._report = None if given.output_format is None else dict(given.output_format["schema"])
-        self._tools: list[dict[str, Any]] = [
+        self._tools: list[JsonObject] = [
             {"name": name, "description": called[name].description, "input_schema": called[name].schema}
             for name in self._names
         ]
@@ -54,7 +55,7 @@ class StandIn:
 
     async def run(self, ctx: ProgramContext, prompt: object) -> object:
         """Answer as the client does."""
-        messages: list[dict[str, Any]] = [_said(_text(text_of(ctx.prompt_json)))]
+        messages: list[JsonObject] = [_said(_text(text_of(ctx.prompt_json)))]
         wrong = 0
         for _ in range(self._turns_max):
             with latching(ctx, Latch()):
@@ -75,7 +76,7 @@ class StandIn:
             messages.append(_said(*(results or [_text(_ASK_FOR_REPORT)])))
         raise ctx.fail(f"Reached maximum number of turns ({self._turns_max})", kind="iteration_cap")
 
-    async def _result(self, ctx: ProgramContext, call: dict[str, Any]) -> dict[str, Any]:
+    async def _result(self, ctx: ProgramContext, call: JsonObject) -> JsonObject:
         """Return the result of a call as the client puts it into its next request."""
         name, is_error = call["name"], True
         content: object
@@ -98,9 +99,9 @@ class StandIn:
         return "; ".join(f"/{'/'.join(map(str, one.instance_path))}: {one.message}" for one in errors)
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _said(*blocks: dict[str, Any]) -> dict[str, Any]:
+def _said(*blocks: JsonObject) -> JsonObject:
     return {"role": "user", "content": list(blocks)}

@@ -15,14 +15,14 @@ import msgspec
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, create_sdk_mcp_server
 
 from callboard.actors.protocol.errors import InvalidAgent, ToolError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.mcp.content import read_result
 from callboard.runtime.programs.asks import Answer
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool
 
-Call = Callable[[str, dict[str, Any]], Awaitable[Answer]]
+Call = Callable[[str, JsonObject], Awaitable[Answer]]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -34,7 +34,7 @@ class Served(NamedTuple):
     instance: Any
     name: str
     description: str
-    schema: dict[str, Any]
+    schema: JsonObject
 
 
 def served_tools(servers: object) -> list[Served]:
@@ -79,7 +79,7 @@ def tools_of(served: Iterable[Served], terms: ToolTerms) -> list[Tool]:
 
 
 def _tool(one: Served, terms: ToolTerms) -> Tool:
-    async def run(arguments: dict[str, Any]) -> str | Blocks:
+    async def run(arguments: JsonObject) -> str | Blocks:
         async with mcp.Client(one.instance) as client:
             result = read_result((await client.call_tool(one.name, arguments)).model_dump(by_alias=True))
         if result.is_error:
@@ -99,14 +99,14 @@ def servers_of(served: Iterable[Served], call: Call) -> dict[str, McpSdkServerCo
 
 
 def _proxy(one: Served, call: Call) -> SdkMcpTool[Any]:
-    async def handle(arguments: dict[str, Any]) -> dict[str, Any]:
+    async def handle(arguments: JsonObject) -> JsonObject:
         answer = await call(one.name, arguments)
         return {"content": content_of(answer.content), "is_error": answer.is_error}
 
     return SdkMcpTool(one.name, one.description, one.schema, handle)
 
 
-def content_of(content: Json) -> list[dict[str, Any]]:
+def content_of(content: Json) -> list[JsonObject]:
     """Return the content of an answer as that of an MCP tool."""
     found = msgspec.json.decode(content)
     if not isinstance(found, list):
@@ -114,7 +114,7 @@ def content_of(content: Json) -> list[dict[str, Any]]:
     return [_part(block) for block in found]
 
 
-def _part(block: dict[str, Any]) -> dict[str, Any]:
+def _part(block: JsonObject) -> JsonObject:
     source = block.get("source", {})
     if block["type"] == "image" and source.get("type") == "base64":
         return {"type": "image", "data": source["data"], "mimeType": source["media_type"]}

@@ -37,7 +37,7 @@ SETTINGS_PASSED: Final = ("temperature", "top_p", "top_k")
 EMPTY: Final = "(empty)"
 """In place of a text that no service takes empty."""
 
-NOTHING_SAID: Final[dict[str, Any]] = {
+NOTHING_SAID: Final[dict[str, object]] = {
     "role": "user",
     "content": [{"type": "text", "text": "(no prompt)"}],
 }
@@ -55,7 +55,7 @@ class Brain(Program[Any, Any]):
     def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
         main = super()._main_of(prompt, before)
 
-        def begin(run: ProgramRun) -> Coroutine[Any, Any, object]:
+        def begin(run: ProgramRun) -> Coroutine[object, None, object]:
             run.loop.runs_functions = True
             return main(run)
 
@@ -131,7 +131,7 @@ def result_of(value: object) -> object:
 
 async def call_content(
     ctx: ProgramContext, name: str, arguments: Mapping[str, object]
-) -> tuple[str, list[dict[str, Any]] | None]:
+) -> tuple[str, list[dict[str, object]] | None]:
     """Call a tool of the program, and return its result as text, and its content blocks if it has some.
 
     Raises CallFailed, Interrupted, NotApproved.

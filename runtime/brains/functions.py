@@ -25,7 +25,7 @@ class HostAnswer(TypedDict):
 
 
 def as_function(
-    runtime: Runtime, host: Agent[Any, Any], *, name: str = "", description: str = ""
+    runtime: Runtime, host: Agent, *, name: str = "", description: str = ""
 ) -> Callable[[str], Awaitable[HostAnswer]]:
     """Return an async function of a prompt that asks the host in a session of its own.
 

@@ -51,7 +51,7 @@ class Answers:
         return had.answer  # type: ignore[no-any-return]  # of the same question
 
 
-async def _had(ask: Callable[[], Awaitable[Any]]) -> _Had:
+async def _had(ask: Callable[[], Awaitable[object]]) -> _Had:
     try:
         return _Had(await ask(), None)
     except Exception as error:

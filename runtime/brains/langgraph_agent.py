@@ -10,7 +10,7 @@ Rules
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 from langchain_core.language_models import BaseChatModel
@@ -23,7 +23,7 @@ from callboard.actors.protocol.errors import InvalidAgent, NotApproved
 from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching, result_of
 from callboard.runtime.brains.langgraph_chat import LangChainModel, SessionChatModel, name_of
 from callboard.runtime.brains.langgraph_doors import inside
-from callboard.runtime.brains.langgraph_found import Found
+from callboard.runtime.brains.langgraph_found import Found, Graph
 from callboard.runtime.brains.langgraph_messages import earlier_messages, prompt_message
 from callboard.runtime.brains.langgraph_run import GraphRun
 from callboard.runtime.brains.langgraph_tools import answer_interrupt, tools_by_name, tools_of
@@ -32,13 +32,21 @@ from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.loop import ProgramLoop
+from callboard.runtime.programs.program import BrainBounds, BrainOptions
 
-Graph = Pregel[Any, Any, Any, Any]
+if TYPE_CHECKING:
+    from callboard.runtime.agent_types import OutputSchema
+
 ToState = Callable[[Any], Any]
 FromState = Callable[[Any], object]
 
 _MESSAGES: Final = "messages"
 _STRUCTURED: Final = "structured_response"
+
+
+class _GraphOptions(BrainBounds, total=False):
+    schema: "OutputSchema[object]"
+    state: Mapping[str, object] | None
 
 
 class LangGraphBrain(Brain):
@@ -56,7 +64,7 @@ class LangGraphBrain(Brain):
         names: Mapping[int, str],
         *,
         asks_all: bool,
-        **options: Any,
+        **options: Unpack[BrainOptions],
     ) -> None:
         self._graph = graph
         self._known = tools_by_name(found.tools)
@@ -134,7 +142,7 @@ def _decisions(value: object, decision: dict[str, object], *, plain: bool) -> ob
     return plain
 
 
-def _output_of(state: Any) -> object:
+def _output_of(state: object) -> object:
     """Return what a graph has found: its structured response, the text of its last message, or its state."""
     if not isinstance(state, Mapping):
         return state
@@ -157,7 +165,7 @@ def langgraph_brain(
     models: Sequence[ModelChoice | str],
     *,
     input: type | None,
-    **options: Any,
+    **options: Unpack[_GraphOptions],
 ) -> LangGraphBrain:
     """Make the brain of a graph. Raises InvalidAgent for one that cannot be recorded."""
     if not isinstance(graph, Pregel):

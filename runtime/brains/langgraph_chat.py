@@ -20,7 +20,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
@@ -60,17 +60,17 @@ class SessionChatModel(BaseChatModel):
 
     def bind_tools(
         self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        tools: Sequence[JsonObject | type | Callable[..., Any] | BaseTool],
         *,
         tool_choice: str | None = None,
-        **given: Any,
+        **given: object,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return this model with tools."""
         choice = {"tool_choice": tool_choice} if tool_choice else {}
         made = [one if isinstance(one, dict) else convert_to_openai_tool(one) for one in tools]
         return self.bind(tools=made, **choice, **given)
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **given: Any) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: object, **given: object) -> ChatResult:
         raise MisuseError(
             "SessionChatModel answers only inside a brain: make one of its graph, langgraph_agent(graph)"
         )
@@ -128,7 +128,7 @@ def name_of(chat: BaseChatModel) -> str:
     return f"langchain:{chat._llm_type}:{named}" if isinstance(named, str) else f"langchain:{chat._llm_type}"
 
 
-def _decoded(params: Json) -> dict[str, Any]:
+def _decoded(params: Json) -> JsonObject:
     return {} if params == NULL else msgspec.json.decode(params)
 
 

@@ -16,11 +16,11 @@ are wrapped once, when the first brain is made. Outside of a brain's run they ar
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import langchain.agents.middleware._retry as middleware_retry
 import langchain.agents.middleware.model_retry as model_retry
@@ -38,21 +38,31 @@ from langsmith.run_helpers import tracing_context
 
 from callboard.runtime.brains.common import during
 
-Through = Callable[[], Coroutine[Any, Any, Any]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ToolInput: TypeAlias = str | Mapping[str, Any]
+"""The argument of a tool, its arguments by name, or a whole tool call."""
+
+Through = Callable[[], Coroutine[object, None, object]]
 
 
 class Run(Protocol):
     """A brain's run, which answers at the doors."""
 
     async def answer(
-        self, chat: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
+        self,
+        chat: BaseChatModel,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        given: Mapping[str, object],
     ) -> ChatResult:
         """Answer a call of a chat model."""
 
-    async def call(self, tool: BaseTool, wanted: Any, through: Through) -> Any:
+    async def call(self, tool: BaseTool, wanted: ToolInput, through: Through) -> object:
         """Answer a call of a tool. through: runs the tool itself."""
 
-    def now(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def now(self, work: Coroutine[object, None, T]) -> T:
         """Do asynchronous work for a synchronous caller."""
 
     def refuse(self, text: str) -> Exception:
@@ -101,11 +111,11 @@ def open_doors() -> None:
         vars(module)["time"] = _Pauses(vars(module)["time"])
 
 
-def _wrap(kind: type, name: str, door: Callable[..., Any]) -> None:
+def _wrap(kind: type, name: str, door: Callable[..., object]) -> None:
     original = getattr(kind, name)  # docs/decisions/0014 has the private ones
 
     @functools.wraps(original)
-    def method(self: Any, *args: Any, **more: Any) -> Any:
+    def method(self: object, *args: object, **more: object) -> object:
         run = RUN.get()
         return original(self, *args, **more) if run is None else door(run, original, self, *args, **more)
 
@@ -119,32 +129,47 @@ def _answer(
     messages: list[BaseMessage],
     stop: list[str] | None = None,
     run_manager: object = None,
-    **given: Any,
-) -> Coroutine[Any, Any, ChatResult]:
+    **given: object,
+) -> Coroutine[object, None, ChatResult]:
     return run.answer(chat, messages, stop, given)
 
 
-def _answer_now(run: Run, *args: Any, **given: Any) -> Any:
-    return run.now(_answer(run, *args, **given))
+def _answer_now(
+    run: Run,
+    original: object,
+    chat: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: list[str] | None = None,
+    run_manager: object = None,
+    **given: object,
+) -> ChatResult:
+    return run.now(run.answer(chat, messages, stop, given))
 
 
 def _no_stream(*args: object, **given: object) -> bool:
     return False
 
 
-def _no_event_stream(run: Run, *args: object, **given: object) -> Any:
+def _no_event_stream(run: Run, *args: object, **given: object) -> NoReturn:
     raise run.refuse("a brain does not stream events of a model: a reply comes whole; use `ainvoke`")
 
 
-def _no_completion(run: Run, original: object, model: object, *args: object, **given: object) -> Any:
+def _no_completion(run: Run, original: object, model: object, *args: object, **given: object) -> NoReturn:
     raise run.refuse(
         f"{type(model).__name__} completes texts, and no question of a session has that form: give the graph "
         "a chat model"
     )
 
 
-def _call(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, **more: Any) -> Any:
-    async def through() -> Any:
+def _call(
+    run: Run,
+    original: Callable[..., Awaitable[object]],
+    tool: BaseTool,
+    wanted: ToolInput,
+    *args: object,
+    **more: object,
+) -> Coroutine[object, None, object]:
+    async def through() -> object:
         token = _PASSED.set(tool)
         try:
             return await original(tool, wanted, *args, **more)
@@ -154,8 +179,15 @@ def _call(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, **mo
     return through() if _PASSED.get() is tool else run.call(tool, _as_call(wanted, more), through)
 
 
-def _call_now(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, **more: Any) -> Any:
-    async def through() -> Any:
+def _call_now(
+    run: Run,
+    original: Callable[..., object],
+    tool: BaseTool,
+    wanted: ToolInput,
+    *args: object,
+    **more: object,
+) -> object:
+    async def through() -> object:
         return original(tool, wanted, *args, **more)
 
     if _PASSED.get() is tool:
@@ -163,7 +195,7 @@ def _call_now(run: Run, original: Any, tool: BaseTool, wanted: Any, *args: Any, 
     return run.now(run.call(tool, _as_call(wanted, more), through))
 
 
-def _as_call(wanted: Any, more: dict[str, Any]) -> Any:
+def _as_call(wanted: ToolInput, more: Mapping[str, object]) -> ToolInput:
     """Return what a call wants as `ainvoke` gets it: `run` and `arun` get the id of a call apart."""
     if (call := more.get("tool_call_id")) is None:
         return wanted
@@ -171,9 +203,9 @@ def _as_call(wanted: Any, more: dict[str, Any]) -> Any:
 
 
 def _at_once(
-    run: Run, original: object, pool: object, function: Callable[..., Any], *args: Any, **more: Any
-) -> "Future[Any]":
-    future: Future[Any] = Future()
+    run: Run, original: object, pool: object, function: Callable[P, T], *args: P.args, **more: P.kwargs
+) -> "Future[T]":
+    future: Future[T] = Future()
     try:
         future.set_result(copy_context().run(function, *args, **more))
     except Exception as error:

@@ -8,7 +8,7 @@ is not found: a tool of that kind is refused when it is called, a model when it 
 import contextlib
 from collections.abc import Iterable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, Final
+from typing import Any, Final, Never, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
@@ -32,16 +32,20 @@ _PARTS_MAX: Final = 5_000
 _HOLDERS: Final = (Mapping, list, tuple, set, frozenset)
 
 
+Graph: TypeAlias = Pregel[Any, Any, Any, Any]
+"""A compiled graph, with any types of its states."""
+
+
 class Found:
     """The parts of a graph, each once, in the order in which they are found.
 
     inner: names of tools that run in the program: their contents belong to the graph, too.
     """
 
-    def __init__(self, graph: Pregel[Any, Any, Any, Any], inner: Iterable[str]) -> None:
+    def __init__(self, graph: Graph, inner: Iterable[str]) -> None:
         self.tools: list[BaseTool] = []
         self.models: list[BaseChatModel] = []
-        self.graphs: list[Pregel[Any, Any, Any, Any]] = []
+        self.graphs: list[Graph] = []
         self._inner = frozenset(inner)
         self._seen: dict[int, object] = {}  # kept alive, so that no other object gets the id
         self._follow(graph, 0)
@@ -95,7 +99,7 @@ def _cells(function: FunctionType) -> Iterable[object]:
             yield cell.cell_contents
 
 
-def _inside_runnable(part: Runnable[Any, Any]) -> Iterable[object]:
+def _inside_runnable(part: Runnable[Never, object]) -> Iterable[object]:
     match part:
         case RunnableCallable():
             return part.func, part.afunc

@@ -27,12 +27,13 @@ from langchain_core.messages import (
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.brains.common import EMPTY
 from callboard.runtime.programs.model_reply import ModelReply
 
-Block = dict[str, Any]
-Said = dict[str, Any]
+Block = JsonObject
+Said = JsonObject
 
 _OWN_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call"})
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -131,7 +132,7 @@ def _user_blocks(message: BaseMessage) -> list[Block]:
     )
 
 
-def content_blocks(content: str | Sequence[str | Mapping[str, Any]]) -> list[Block]:
+def content_blocks(content: str | Sequence[str | JsonObject]) -> list[Block]:
     """Return the content of a message as blocks, without its calls and thoughts.
 
     Raises MisuseError for one that has no form here.
@@ -145,7 +146,7 @@ def content_blocks(content: str | Sequence[str | Mapping[str, Any]]) -> list[Blo
     return found or [{"type": "text", "text": EMPTY}]
 
 
-def _block(item: Mapping[str, Any]) -> Block:
+def _block(item: JsonObject) -> Block:
     kind = item.get("type")
     if kind == "text":
         return {"type": "text", "text": item.get("text") or EMPTY}
@@ -204,7 +205,7 @@ def usage_of(metadata: UsageMetadata | None) -> Usage:
     )
 
 
-def from_blocks(messages: Iterable[Mapping[str, Any]]) -> list[AnyMessage]:
+def from_blocks(messages: Iterable[JsonObject]) -> list[AnyMessage]:
     """Return the messages of a request as the framework's. Raises MisuseError for a block without a form."""
     found: list[AnyMessage] = []
     for said in messages:
@@ -269,7 +270,7 @@ def result_text(content: object) -> str:
     return json.dumps(content)
 
 
-def _prompt_part(block: Block) -> dict[str, Any]:
+def _prompt_part(block: Block) -> JsonObject:
     source = block.get("source") or {}
     match block["type"], source.get("type", ""):
         case "text", "":

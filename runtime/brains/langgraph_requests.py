@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import settings_of
 from callboard.runtime.programs.model_reply import ModelReply
 
@@ -38,14 +39,14 @@ _FUNCTION_TYPES: Final = frozenset({None, "function", "object"})
 class Wanted(NamedTuple):
     """What a question asks for. output: the name of the tool that stands for a response format."""
 
-    tools: list[dict[str, Any]]
+    tools: list[JsonObject]
     force_tool: str
     settings: dict[str, object]
     max_tokens: int | None
     output: str
 
 
-def wanted_of(given: Mapping[str, Any]) -> Wanted:
+def wanted_of(given: JsonObject) -> Wanted:
     """Return what a call of a chat model asks for. Raises MisuseError for what no question can ask."""
     left = {key: value for key, value in given.items() if key not in _MEANINGLESS}
     choice = left.pop("tool_choice", None)
@@ -62,7 +63,7 @@ def wanted_of(given: Mapping[str, Any]) -> Wanted:
     return Wanted(tools, force, settings, most if isinstance(most, int) else None, output)
 
 
-def definition(tool: Any) -> dict[str, Any]:
+def definition(tool: Any) -> JsonObject:
     """Return the definition of a tool, as of the Messages API. Raises MisuseError for a hosted tool."""
     kind = tool.get("type") if isinstance(tool, Mapping) else None
     if kind not in _FUNCTION_TYPES:
@@ -82,7 +83,7 @@ def definition(tool: Any) -> dict[str, Any]:
     }
 
 
-def _forced(choice: Any, tools: list[dict[str, Any]]) -> str:
+def _forced(choice: Any, tools: list[JsonObject]) -> str:
     """Return the name of the tool that the reply must call; empty for a free choice."""
     names = [tool["name"] for tool in tools]
     if isinstance(choice, Mapping):
@@ -93,7 +94,7 @@ def _forced(choice: Any, tools: list[dict[str, Any]]) -> str:
     return str(names[0]) if choice in _ANY and len(names) == 1 else ""
 
 
-def _output_tool(form: Any) -> dict[str, Any]:
+def _output_tool(form: Any) -> JsonObject:
     if isinstance(form, type):  # a model of pydantic, as OpenAI's client takes it
         return {**definition(form), "description": "Give the answer."}
     if not isinstance(form, Mapping) or form.get("type") != "json_schema":
@@ -103,12 +104,12 @@ def _output_tool(form: Any) -> dict[str, Any]:
     return _named_output(form.get("json_schema") or {})
 
 
-def _named_output(told: Mapping[str, Any]) -> dict[str, Any]:
+def _named_output(told: JsonObject) -> JsonObject:
     name = str(told.get("name") or "output")
     return {"name": name, "description": "Give the answer.", "input_schema": dict(told.get("schema") or {})}
 
 
-def told_in_format(reply: ModelReply, output: str) -> tuple[ModelReply, dict[str, Any] | None]:
+def told_in_format(reply: ModelReply, output: str) -> tuple[ModelReply, JsonObject | None]:
     """Return a reply as the response format asks for it, and its value if it has one."""
     value = next((call["input"] for call in reply.calls if call["name"] == output), None) if output else None
     if not isinstance(value, dict):

@@ -22,10 +22,11 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, call_content
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
-from callboard.runtime.brains.langgraph_doors import Through
+from callboard.runtime.brains.langgraph_doors import Through, ToolInput
 from callboard.runtime.brains.langgraph_messages import Conversation, Said
 from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
 from callboard.runtime.brains.langgraph_tools import arguments_of, checked
@@ -70,12 +71,16 @@ class GraphRun:
         self.chance = ctx.random
 
     async def answer(
-        self, chat: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
+        self,
+        chat: BaseChatModel,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        given: Mapping[str, object],
     ) -> ChatResult:
         """Ask the session's model. Raises DelegationFailed; MisuseError for a request that cannot be put."""
         self._latch.check()
         try:
-            wanted = wanted_of(given | ({"stop": stop} if stop else {}))
+            wanted = wanted_of({**given, **({"stop": stop} if stop else {})})
             system, said = self._said.written(messages)
         except MisuseError as error:
             raise self.refuse(str(error)) from None
@@ -114,7 +119,7 @@ class GraphRun:
             )
         return name
 
-    async def call(self, tool: BaseTool, wanted: Any, through: Through) -> Any:
+    async def call(self, tool: BaseTool, wanted: ToolInput, through: Through) -> object:
         """Call a tool by the session, or in the program.
 
         Raises pydantic.ValidationError for arguments of another form; ToolException where the graph's node
@@ -135,7 +140,7 @@ class GraphRun:
             (tool.name, arguments), lambda: self._called(tool.name, arguments, call)
         )
 
-    async def _called(self, name: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
+    async def _called(self, name: str, arguments: JsonObject, call: Mapping[str, Any] | None) -> object:
         try:
             text, blocks = await call_content(self._ctx, name, arguments)
         except (Interrupted, NotApproved, CallFailed) as error:
@@ -150,7 +155,7 @@ class GraphRun:
         changed = self._changed()
         return Command(update={**changed, "messages": [message]}) if changed else message
 
-    def _changed(self) -> dict[str, Any]:
+    def _changed(self) -> JsonObject:
         """Return the keys of the shared state that have another value than the graph was told."""
         now = {key: self._ctx.state[key] for key in self._keys}
         changed = {key: value for key, value in now.items() if value != self._state[key]}

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.langgraph_doors import untraced
 from callboard.runtime.brains.langgraph_messages import content_blocks
 from callboard.runtime.brains.langgraph_requests import definition
@@ -70,11 +71,11 @@ def _tool(one: BaseTool, terms: ToolTerms) -> Tool:
     except MisuseError as error:
         raise InvalidAgent(str(error)) from None
 
-    async def in_loop(arguments: dict[str, Any]) -> object:
+    async def in_loop(arguments: JsonObject) -> object:
         with untraced():
             return _result(one, await one.arun(arguments))
 
-    def on_thread(arguments: dict[str, Any]) -> object:
+    def on_thread(arguments: JsonObject) -> object:
         with untraced():
             return _result(one, one.run(arguments))
 
@@ -126,14 +127,14 @@ def _of_run(one: BaseTool) -> list[str]:
     return sorted({*injected.all_injected_keys, *injected.state} | single)
 
 
-def checked(one: BaseTool, arguments: dict[str, Any]) -> None:
+def checked(one: BaseTool, arguments: JsonObject) -> None:
     """Check arguments as the framework does. Raises pydantic.ValidationError, which it tells the model."""
     kind = one.args_schema
     if inspect.isclass(kind) and issubclass(kind, BaseModel):
         kind.model_validate(arguments)
 
 
-def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> JsonObject:
     """Return the arguments of a call by name. Raises ToolException for a text where there are several."""
     if not isinstance(wanted, str):
         return dict(wanted)
@@ -144,6 +145,6 @@ def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> dict[str, An
 
 
 @tool(name=INTERRUPT, effect="read", approval="before")
-def answer_interrupt(asked: Any, answer: Any) -> dict[str, Any]:
+def answer_interrupt(asked: Any, answer: Any) -> JsonObject:
     """Ask a person, and return the answer. Approve it as it is, or with another `answer` in the arguments."""
     return {"answer": answer}

@@ -8,11 +8,13 @@ So there is one thread, and the order is that of the loop.
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TypeVar
 
 from greenlet import greenlet
 
 from callboard.runtime.brains.common import Latch
+
+T = TypeVar("T")
 
 
 class Waiting:
@@ -22,7 +24,7 @@ class Waiting:
         self._loop = loop
         self._latch = latch
 
-    def runs_function(self, function: Callable[[], object], future: "asyncio.Future[Any]") -> None:
+    def runs_function(self, function: Callable[[], object], future: "asyncio.Future[object]") -> None:
         """Run a function, now as far as it gets without an answer."""
 
         def main() -> None:
@@ -41,7 +43,9 @@ class Waiting:
         one.gr_context = contextvars.copy_context()
         self._enter(one, future, None)
 
-    def _enter(self, one: greenlet, future: "asyncio.Future[Any]", done: "asyncio.Task[Any] | None") -> None:
+    def _enter(
+        self, one: greenlet, future: "asyncio.Future[object]", done: "asyncio.Task[object] | None"
+    ) -> None:
         work = one.switch(done) if done is not None else one.switch()
         if one.dead:
             return
@@ -49,7 +53,7 @@ class Waiting:
         future.add_done_callback(lambda given_up: task.cancel() if given_up.cancelled() else None)
         task.add_done_callback(lambda done: self._enter(one, future, done))
 
-    def now(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def now(self, work: Coroutine[object, None, T]) -> T:
         """Do asynchronous work in a function that is run here, and return its result.
 
         Raises MisuseError in an async function, which cannot be left.
@@ -61,4 +65,5 @@ class Waiting:
                 "an async function, or one on a thread, calls a chat model or a tool synchronously: write "
                 "`await ....ainvoke(...)`"
             )
-        return outer.switch(work).result()
+        done: asyncio.Task[T] = outer.switch(work)
+        return done.result()

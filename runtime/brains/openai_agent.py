@@ -12,7 +12,7 @@ Rules
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import pydantic
 from agents import Agent as FrameworkAgent
@@ -38,6 +38,7 @@ from callboard.runtime.brains.openai_tools import agents_of, handed_to, tools_of
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import BrainBounds, BrainOptions
 
 _TRIPWIRES: Final = (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)
 _TOOL_TRIPWIRES: Final = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
@@ -49,7 +50,7 @@ class OpenAIBrain(Brain):
 
     def __init__(
         self,
-        agent: FrameworkAgent[Any],
+        agent: FrameworkAgent,
         name: str,
         context: object,
         run_config: RunConfig | None,
@@ -57,7 +58,7 @@ class OpenAIBrain(Brain):
         named: Mapping[object, ModelChoice],
         *,
         is_overridden: bool,
-        **options: Any,
+        **options: Unpack[BrainOptions],
     ) -> None:
         self._framework_agent = agent
         self._context = context
@@ -116,13 +117,13 @@ def openai_brain(
     name: str,
     description: str,
     terms: ToolTerms,
-    nested: Sequence[FrameworkAgent[Any]],
+    nested: Sequence[FrameworkAgent],
     context: object,
     run_config: RunConfig | None,
     model: ModelChoice | str | None,
     *,
     models: Sequence[ModelChoice | str],
-    **options: Any,
+    **options: Unpack[BrainBounds],
 ) -> OpenAIBrain:
     """Make the brain of an agent. Raises InvalidAgent for one that cannot be recorded."""
     if not isinstance(agent, FrameworkAgent):
@@ -148,7 +149,7 @@ def openai_brain(
 
 
 def _models(
-    agents: Sequence[FrameworkAgent[Any]], listed: Sequence[ModelChoice | str]
+    agents: Sequence[FrameworkAgent], listed: Sequence[ModelChoice | str]
 ) -> dict[object, ModelChoice]:
     """Return the models that agents name, each under a name of its own. listed: those that there are."""
     found: dict[object, ModelChoice] = {one.key: one for one in listed if isinstance(one, OpenAIAgentsModel)}
@@ -167,13 +168,14 @@ def _named_apart(model: Any, known: Mapping[object, ModelChoice]) -> OpenAIAgent
     return one
 
 
-def _schema(agent: FrameworkAgent[Any]) -> Any:
+def _schema(agent: FrameworkAgent) -> type | None:
     """Return the type of the result, if every agent that may give it has this one."""
     first, *others = [_output_type(one) for one in handed_to(agent)]
-    is_model = isinstance(first, type) and issubclass(first, pydantic.BaseModel)
-    return first if is_model and all(other is first for other in others) else None
+    if not isinstance(first, type) or not issubclass(first, pydantic.BaseModel):
+        return None
+    return first if all(other is first for other in others) else None
 
 
-def _output_type(agent: FrameworkAgent[Any]) -> object:
+def _output_type(agent: FrameworkAgent) -> object:
     kind = agent.output_type
     return kind.output_type if isinstance(kind, AgentOutputSchema) else kind

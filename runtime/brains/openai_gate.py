@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from agents import FunctionTool, Handoff, ModelSettings
@@ -65,7 +65,7 @@ class Gate(Model):
         model_settings: ModelSettings,
         tools: list[Tool],
         output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
+        handoffs: list[Handoff],
         tracing: ModelTracing,
         **more: object,
     ) -> ModelResponse:
@@ -85,7 +85,7 @@ class Gate(Model):
         model_settings: ModelSettings,
         tools: list[Tool],
         output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
+        handoffs: list[Handoff],
     ) -> ModelResponse:
         system, said = self._said.written(given)
         offered = [*map(_definition, tools), *map(_handoff, handoffs)]
@@ -181,7 +181,7 @@ def _definition(tool: Tool) -> dict[str, object]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.params_json_schema}
 
 
-def _handoff(step: Handoff[Any, Any]) -> dict[str, object]:
+def _handoff(step: Handoff) -> dict[str, object]:
     schema = step.input_json_schema or {"type": "object", "properties": {}, "additionalProperties": False}
     return {"name": step.tool_name, "description": step.tool_description, "input_schema": schema}
 

@@ -28,14 +28,14 @@ from openai.types.responses.response_reasoning_item import Summary
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.brains.common import EMPTY, NOTHING_SAID
 from callboard.runtime.programs.model_reply import ModelReply
 
-Block = dict[str, Any]
+Block = JsonObject
 Item = Mapping[str, Any]
-Said = dict[str, Any]
+Said = JsonObject
 
 FINAL: Final = "final_output"
 """The tool by which a model gives an output of a type."""
@@ -54,7 +54,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.failed: set[str] = set()
-        self._replies: dict[str, tuple[list[dict[str, Any]], list[Block]]] = {}
+        self._replies: dict[str, tuple[list[JsonObject], list[Block]]] = {}
         self._blocks: dict[str, Block] = {}
         self._calls: dict[str, Block] = {}
 
@@ -262,7 +262,7 @@ def _source(url: str) -> Block:
     return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
 
 
-def output_part(block: Block) -> dict[str, Any]:
+def output_part(block: Block) -> JsonObject:
     """Return a block of a tool's result as a part of an output. Raises MisuseError."""
     part = input_part(block)
     return {**part, "type": part["type"].removeprefix("input_")}
@@ -285,7 +285,7 @@ def input_of(prompt: Json, earlier: Iterable[tuple[str, str]]) -> list[TResponse
     return [*found, {"role": "user", "content": content}]
 
 
-def input_part(block: Block) -> dict[str, Any]:
+def input_part(block: Block) -> JsonObject:
     """Return a block of a user as a part of an input. Raises MisuseError."""
     source = block.get("source") or {}
     url = source.get("url", "")

@@ -4,7 +4,7 @@ So a brain asks the model that its agent names, with the budget, the retries and
 client's own retries of a call are not counted: give it a client without them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +25,7 @@ from openai.types.responses import (
 )
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO, Usage
@@ -120,7 +120,7 @@ def _system(system: Json) -> str:
     return plain if isinstance(plain, str) else ""
 
 
-def _tool(tool: Mapping[str, Any]) -> FunctionTool:
+def _tool(tool: JsonObject) -> FunctionTool:
     async def never(context: object, arguments: str) -> str:
         raise AssertionError("the session calls the tools")
 
@@ -156,20 +156,20 @@ def _items(messages: Sequence[Json]) -> list[TResponseInputItem]:
     return found
 
 
-def _request(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _request(blocks: list[JsonObject]) -> list[JsonObject]:
     results = [_result(block) for block in blocks if block["type"] == "tool_result"]
     parts = [input_part(block) for block in blocks if block["type"] != "tool_result"]
     return [*results, {"role": "user", "content": parts}] if parts else results
 
 
-def _result(block: dict[str, Any]) -> dict[str, Any]:
+def _result(block: JsonObject) -> JsonObject:
     content = block.get("content") or ""
     output = content if isinstance(content, str) else [input_part(part) for part in content]
     return {"type": "function_call_output", "call_id": block["tool_use_id"], "output": output}
 
 
-def _reply(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _reply(blocks: list[JsonObject]) -> list[JsonObject]:
+    found: list[JsonObject] = []
     for block in blocks:
         part = block.get("part")  # as it came from this service
         if block["type"] == "text":
@@ -187,7 +187,7 @@ def _reply(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- replies ----------------------------------------------------------------------------
 
 
-def _block(item: TResponseOutputItem) -> dict[str, Any]:
+def _block(item: TResponseOutputItem) -> JsonObject:
     """Return an item as a block. What the block does not say otherwise stands under `part`."""
     kept = dict(item) if isinstance(item, dict) else item.model_dump(mode="json", exclude_unset=True)
     if isinstance(item, ResponseFunctionToolCall):

@@ -8,19 +8,30 @@ import contextvars
 import copy
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
-from agents import Agent, FunctionTool, Handoff, RunConfig, handoff
+from agents import (
+    Agent,
+    FunctionTool,
+    Handoff,
+    RunConfig,
+    RunResult,
+    RunResultStreaming,
+    TResponseInputItem,
+    handoff,
+)
 from agents.exceptions import ModelBehaviorError
 from agents.models.interface import Model, ModelProvider
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+from agents.run_config import RunOptions
 from agents.run_context import RunContextWrapper
 from agents.run_state import RunState
 from agents.tool import with_function_tool_failure_error_handler
 from agents.tool_context import ToolContext as FrameworkContext
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, InvalidAgent, NotApproved
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import Latch, call_content, during
 from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settings
 from callboard.runtime.brains.openai_messages import Conversation, output_part
@@ -30,7 +41,10 @@ from callboard.runtime.brains.openai_traces import untraced
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 
-Invoke = Callable[[FrameworkContext[Any], str], Awaitable[Any]]
+Input: TypeAlias = str | list[TResponseInputItem] | RunState
+"""What a run begins with."""
+
+Invoke = Callable[[FrameworkContext, str], Awaitable[object]]
 
 _KEPT: Final = ("session", "conversation_id", "previous_response_id", "auto_previous_response_id")
 """The options of a run that keep its messages elsewhere."""
@@ -60,11 +74,11 @@ class BrainRun:
         self._ctx = ctx
         self._parts = parts
         self._said = Conversation()
-        self._led: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
+        self._led: dict[int, tuple[Agent, Agent]] = {}
 
     # --- runs ---------------------------------------------------------------------------
 
-    def options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, options: RunOptions) -> RunOptions:
         """Return the options of a run of the framework, led to this brain. Raises MisuseError."""
         if kept := [key for key in _KEPT if options.get(key) not in (None, False)]:
             raise self.latch.refuse(
@@ -101,7 +115,7 @@ class BrainRun:
 
     # --- agents -------------------------------------------------------------------------
 
-    def led(self, agent: Agent[Any]) -> Agent[Any]:
+    def led(self, agent: Agent) -> Agent:
         """Return an agent as it runs here, the same each time. Raises MisuseError."""
         for mine, theirs in self._led.values():
             if mine is agent or theirs is agent:
@@ -118,11 +132,11 @@ class BrainRun:
         self._led[id(agent)] = mine, agent
         return mine
 
-    def _handoff(self, step: Agent[Any] | Handoff[Any, Any]) -> Handoff[Any, Any]:
+    def _handoff(self, step: Agent | Handoff) -> Handoff:
         found = copy.copy(step) if isinstance(step, Handoff) else handoff(step)
         invoke = found.on_invoke_handoff
 
-        async def go(context: RunContextWrapper[Any], written: str) -> Agent[Any]:
+        async def go(context: RunContextWrapper, written: str) -> Agent:
             return self.led(await invoke(context, written))
 
         found.on_invoke_handoff = go
@@ -149,7 +163,7 @@ class BrainRun:
                 "be recorded: name the agent in `openai_agent(..., nested=[...])`"
             )
 
-        async def invoke(context: FrameworkContext[Any], written: str) -> Any:
+        async def invoke(context: FrameworkContext, written: str) -> object:
             return await self._call(tool.name, context, written)
 
         return with_function_tool_failure_error_handler(invoke, _handled)
@@ -157,13 +171,13 @@ class BrainRun:
     def _approved(self, tool: FunctionTool) -> Invoke:
         inner = tool.on_invoke_tool
 
-        async def invoke(context: FrameworkContext[Any], written: str) -> Any:
+        async def invoke(context: FrameworkContext, written: str) -> object:
             told = await self._call(tool.name, context, written)
             return told if context.tool_call_id in self._said.failed else await inner(context, str(told))
 
         return with_function_tool_failure_error_handler(invoke, _handled)
 
-    async def _call(self, name: str, context: FrameworkContext[Any], written: str) -> object:
+    async def _call(self, name: str, context: FrameworkContext, written: str) -> object:
         """Call a tool of the session. Raises CallFailed, which the framework tells to the model."""
         try:
             text, blocks = await call_content(self._ctx, name, _arguments(name, written))
@@ -177,9 +191,9 @@ class BrainRun:
             raise
 
 
-def _arguments(name: str, written: str) -> dict[str, Any]:
+def _arguments(name: str, written: str) -> dict[str, object]:
     try:
-        return msgspec.json.decode(written or "{}", type=dict[str, Any])
+        return msgspec.json.decode(written or "{}", type=JsonObject)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ModelBehaviorError(f"the arguments of {name} are not a JSON object: {error}") from None
 
@@ -210,7 +224,7 @@ class Door(AgentRunner):
     def __init__(self, beyond: AgentRunner) -> None:
         self._beyond = beyond
 
-    async def run(self, starting_agent: Any, input: Any, **options: Any) -> Any:
+    async def run(self, starting_agent: Agent, input: Input, **options: Unpack[RunOptions]) -> RunResult:
         """Run an agent: in the brain that it stands in, else as before. Raises MisuseError."""
         run = _CURRENT.get()
         if run is None:
@@ -219,14 +233,16 @@ class Door(AgentRunner):
             raise run.latch.refuse("a run in a brain does not go on from a RunState: the session resumes it")
         return await super().run(run.led(starting_agent), input, **run.options(options))
 
-    def run_sync(self, starting_agent: Any, input: Any, **options: Any) -> Any:
+    def run_sync(self, starting_agent: Agent, input: Input, **options: Unpack[RunOptions]) -> RunResult:
         """Run an agent outside of a brain. Raises MisuseError inside one."""
         run = _CURRENT.get()
         if run is None:
             return self._beyond.run_sync(starting_agent, input, **options)
         raise run.latch.refuse("a brain has one loop: write `await Runner.run(...)` in an async function")
 
-    def run_streamed(self, starting_agent: Any, input: Any, **options: Any) -> Any:
+    def run_streamed(
+        self, starting_agent: Agent, input: Input, **options: Unpack[RunOptions]
+    ) -> RunResultStreaming:
         """Run an agent outside of a brain. Raises MisuseError inside one."""
         run = _CURRENT.get()
         if run is None:
@@ -234,7 +250,7 @@ class Door(AgentRunner):
         raise run.latch.refuse(NO_STREAM)
 
 
-async def run_in(run: BrainRun, agent: Agent[Any], given: Any, **options: Any) -> Any:
+async def run_in(run: BrainRun, agent: Agent, given: Input, **options: Unpack[RunOptions]) -> RunResult:
     """Run an agent in a brain, and every other agent that it runs. Raises what the framework raises."""
     before = get_default_agent_runner()
     door = before if isinstance(before, Door) else Door(before)

@@ -10,7 +10,7 @@ import copy
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from agents import Agent, FunctionTool, Handoff
@@ -24,6 +24,7 @@ from agents.tool_context import ToolContext as FrameworkContext
 from openai.types.responses import ResponseFunctionToolCall
 
 from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.openai_messages import FINAL, part_block
 from callboard.runtime.brains.openai_traces import untraced
 from callboard.runtime.brains.tool_terms import ToolTerms
@@ -36,12 +37,12 @@ ContextOf = Callable[[ToolContext], object]
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def agents_of(agent: Agent[Any], nested: Iterable[Agent[Any]]) -> list[Agent[Any]]:
+def agents_of(agent: Agent, nested: Iterable[Agent]) -> list[Agent]:
     """Return an agent, and all agents that its hand-offs and tools are known to run.
 
     Raises InvalidAgent for one whose work cannot be recorded.
     """
-    found: list[Agent[Any]] = []
+    found: list[Agent] = []
     left = [agent, *nested]
     while left:
         one = left.pop(0)
@@ -53,16 +54,16 @@ def agents_of(agent: Agent[Any], nested: Iterable[Agent[Any]]) -> list[Agent[Any
     return found
 
 
-def handed_to(agent: Agent[Any]) -> list[Agent[Any]]:
+def handed_to(agent: Agent) -> list[Agent]:
     """Return an agent, and the agents to which its hand-offs are known to lead: one of them answers."""
-    found: list[Agent[Any]] = [agent]
+    found: list[Agent] = [agent]
     for one in found:
         targets = [_target(step) for step in one.handoffs]
         found += [other for other in targets if isinstance(other, Agent) and other not in found]
     return found
 
 
-def _next_to(agent: Agent[Any]) -> Iterator[object]:
+def _next_to(agent: Agent) -> Iterator[object]:
     yield from map(_target, agent.handoffs)
     yield from (getattr(tool, "_agent_instance", None) for tool in agent.tools)
 
@@ -130,7 +131,7 @@ def _check_tool(agent: str, tool: object) -> None:
 
 
 def tools_of(
-    agents: Iterable[Agent[Any]],
+    agents: Iterable[Agent],
     terms: ToolTerms,
     context_of: ContextOf,
 ) -> list[Tool]:
@@ -152,7 +153,7 @@ def tools_of(
     return found
 
 
-def _functions(agents: Iterable[Agent[Any]]) -> dict[str, FunctionTool]:
+def _functions(agents: Iterable[Agent]) -> dict[str, FunctionTool]:
     found: dict[str, FunctionTool] = {}
     for agent in agents:
         own: set[str] = set()
@@ -179,17 +180,17 @@ def _are_one(first: FunctionTool, second: FunctionTool) -> bool:
 def _tool(one: FunctionTool, terms: ToolTerms, context_of: ContextOf) -> Tool:
     bare = set_function_tool_failure_error_function(copy.copy(one), None)
 
-    def begin(arguments: dict[str, Any], ctx: ToolContext) -> Coroutine[Any, Any, str | Blocks]:
+    def begin(arguments: JsonObject, ctx: ToolContext) -> Coroutine[object, None, str | Blocks]:
         written = msgspec.json.encode(arguments).decode()
-        context: FrameworkContext[Any] = FrameworkContext(
+        context: FrameworkContext = FrameworkContext(
             context=context_of(ctx), tool_name=one.name, tool_call_id=ctx.call_id, tool_arguments=written
         )
         return _answer(bare, context, written)
 
-    async def run(arguments: dict[str, Any], ctx: ToolContext) -> object:
+    async def run(arguments: JsonObject, ctx: ToolContext) -> object:
         return await begin(arguments, ctx)
 
-    def run_sync(arguments: dict[str, Any], ctx: ToolContext) -> object:
+    def run_sync(arguments: JsonObject, ctx: ToolContext) -> object:
         return _at_once(begin(arguments, ctx), one.name)
 
     function = getattr(one, "__wrapped__", None)
@@ -205,7 +206,7 @@ def _tool(one: FunctionTool, terms: ToolTerms, context_of: ContextOf) -> Tool:
     )
 
 
-async def _answer(tool: FunctionTool, context: FrameworkContext[Any], written: str) -> str | Blocks:
+async def _answer(tool: FunctionTool, context: FrameworkContext, written: str) -> str | Blocks:
     with untraced():
         return _told(tool.name, await tool.on_invoke_tool(context, written))
 
@@ -230,7 +231,7 @@ async def _done(result: object) -> object:
     return result
 
 
-def _at_once(work: Coroutine[Any, Any, str | Blocks], name: str) -> object:
+def _at_once(work: Coroutine[object, None, str | Blocks], name: str) -> object:
     before = asyncio._get_running_loop()
     asyncio._set_running_loop(_Caller())  # type: ignore[arg-type]  # it has all that is used
     try:

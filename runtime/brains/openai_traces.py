@@ -33,7 +33,7 @@ def _wrap_provider() -> None:
 
 def _silent(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def create(provider: Any, *args: Any, **options: Any) -> Any:
+    def create(provider: object, *args: object, **options: object) -> Any:
         return original(provider, *args, **(options | ({"disabled": True} if _UNTRACED.get() else {})))
 
     return create

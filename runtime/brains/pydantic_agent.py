@@ -13,7 +13,7 @@ Rules
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Unpack
 
 import pydantic
 from pydantic_ai import Agent as FrameworkAgent
@@ -25,16 +25,17 @@ from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result
 from callboard.runtime.brains.pydantic_messages import earlier_messages, user_content
 from callboard.runtime.brains.pydantic_model import PydanticAIModel, model_key
 from callboard.runtime.brains.pydantic_run import BrainRun, Parts, inside
-from callboard.runtime.brains.pydantic_tools import functions_of, tools_of
+from callboard.runtime.brains.pydantic_tools import AnyAgent, functions_of, tools_of
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import BrainBounds, BrainOptions
 
 
 class PydanticAIBrain(Brain):
     """An agent of Pydantic AI as a program; `pydantic_ai_agent` makes one."""
 
-    def __init__(self, parts: Parts, name: str, **options: Any) -> None:
+    def __init__(self, parts: Parts, name: str, **options: Unpack[BrainOptions]) -> None:
         self._parts = parts
         super().__init__(self._run, name, **options)
 
@@ -57,12 +58,12 @@ def pydantic_brain(
     name: str,
     description: str,
     terms: ToolTerms,
-    nested: Sequence[FrameworkAgent[Any, Any]],
+    nested: Sequence[AnyAgent],
     deps: object,
     model: ModelChoice | str | None,
     *,
     models: Sequence[ModelChoice | str],
-    **options: Any,
+    **options: Unpack[BrainBounds],
 ) -> PydanticAIBrain:
     """Make the brain of an agent. Raises InvalidAgent for one that cannot be recorded."""
     agents = [_agent(one) for one in (agent, *nested)]
@@ -76,7 +77,6 @@ def pydantic_brain(
     others = [one for one in (named or {}).values() if one is not model and one not in models]
     names = None if named is None else {key: _name(one, model) for key, one in named.items()}
     kind = first.output_type
-    is_typed = isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
     return PydanticAIBrain(
         Parts(
             agents,
@@ -94,20 +94,18 @@ def pydantic_brain(
         tools=own,
         model=model,
         models=[*others, *models],
-        schema=kind if is_typed else None,
+        schema=kind if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel) else None,
         **options,
     )
 
 
-def _agent(one: object) -> FrameworkAgent[Any, Any]:
+def _agent(one: object) -> AnyAgent:
     if not isinstance(one, FrameworkAgent):
         raise InvalidAgent(f"{one!r:.80} is not a pydantic_ai.Agent")
     return one
 
 
-def _models(
-    agents: Iterable[FrameworkAgent[Any, Any]], listed: Iterable[ModelChoice | str]
-) -> dict[object, PydanticAIModel]:
+def _models(agents: Iterable[AnyAgent], listed: Iterable[ModelChoice | str]) -> dict[object, PydanticAIModel]:
     """Return the models that agents name, each under a name of its own. listed: those that there are."""
     found = {one.key: one for one in listed if isinstance(one, PydanticAIModel)}
     for agent in agents:

@@ -74,7 +74,7 @@ class Gate(Model):
         messages: list[ModelMessage],
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
+        run_context: RunContext[object] | None = None,
     ) -> Any:
         """Refuse. Raises MisuseError."""
         raise self._latch.refuse(

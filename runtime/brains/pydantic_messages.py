@@ -11,7 +11,7 @@ A reply keeps its blocks: its response goes back as the very message that came, 
 
 import base64
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from pydantic_ai.messages import (
@@ -32,13 +32,13 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.layered.parts import blocks_of, part_of
 from callboard.runtime.programs.model_reply import ModelReply
 
-Block = dict[str, Any]
-Said = dict[str, Any]
+Block = JsonObject
+Said = JsonObject
 
 _FINISHES: Final = {
     "end_turn": "stop",

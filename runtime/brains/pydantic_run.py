@@ -16,7 +16,7 @@ import functools
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Never
 
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.capabilities import AbstractCapability
@@ -37,11 +37,12 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import ValidationError, to_jsonable_python
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, NotApproved
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import Latch, during
 from callboard.runtime.brains.pydantic_gate import Gate, leads_to_gate
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.brains.pydantic_model import model_key
-from callboard.runtime.brains.pydantic_tools import DEFERRED, RETRY
+from callboard.runtime.brains.pydantic_tools import DEFERRED, RETRY, AnyAgent
 from callboard.runtime.programs.context import ProgramContext
 
 _KEPT: Final = ("conversation", "workspace")
@@ -57,8 +58,8 @@ class Parts(NamedTuple):
     that an agent states; None if one model is asked for all. deps: of its runs.
     """
 
-    agents: Sequence[Agent[Any, Any]]
-    known: Mapping[str, Tool[Any]]
+    agents: Sequence[AnyAgent]
+    known: Mapping[str, Tool[Never]]
     tools: Collection[str]
     asked: Collection[str]
     inner: Collection[str]
@@ -81,7 +82,7 @@ class BrainRun:
         """Return the gate to the model that the brain asks by default."""
         return self._gate("")
 
-    def options(self, agent: Agent[Any, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, agent: AnyAgent, options: JsonObject) -> JsonObject:
         """Return the options of a run of the framework, led to this brain. Raises MisuseError."""
         if kept := [key for key in _KEPT if options.get(key) is not None]:
             raise self.latch.refuse(f"a run in a brain has no {kept[0]} of its own: leave it out")
@@ -101,7 +102,7 @@ class BrainRun:
             "usage_limits": options.get("usage_limits") or UsageLimits(request_limit=None),  # ours hold
         }
 
-    def _check_tools(self, agent: Agent[Any, Any], deps: object) -> None:
+    def _check_tools(self, agent: AnyAgent, deps: object) -> None:
         names = _names_of_tools(agent)
         if names and all(agent is not one for one in self._parts.agents):
             raise self.latch.refuse(
@@ -115,7 +116,7 @@ class BrainRun:
                 "another process: give the brain `deps`, or name the tool in `in_program`"
             )
 
-    def _model(self, agent: Agent[Any, Any], given: object) -> Model:
+    def _model(self, agent: AnyAgent, given: object) -> Model:
         """Return the gate for the model of a run. Raises MisuseError for one that the brain lacks."""
         if isinstance(given, Model) and leads_to_gate(given):
             return given
@@ -134,7 +135,7 @@ class BrainRun:
         return Gate(self._ctx, self.latch, self._said, name)
 
 
-def _names_of_tools(agent: Agent[Any, Any]) -> list[str]:
+def _names_of_tools(agent: AnyAgent) -> list[str]:
     """Return the names of an agent's tools; of a toolset that is not a list of functions, its class."""
     found: list[str] = []
     for toolset in agent.toolsets:
@@ -142,7 +143,7 @@ def _names_of_tools(agent: Agent[Any, Any]) -> list[str]:
     return found
 
 
-class Hooks(AbstractCapability[Any]):
+class Hooks(AbstractCapability[object]):
     """The hooks of one run of an agent: its ids and its clock, its model, and where its tools run."""
 
     def __init__(self, ctx: ProgramContext, latch: Latch, run: str, parts: Parts) -> None:
@@ -173,7 +174,7 @@ class Hooks(AbstractCapability[Any]):
         )
 
     async def handle_deferred_tool_calls(
-        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+        self, ctx: RunContext[object], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Let every call that needs an approval go on, if a person approves it."""
         if not requests.approvals:
@@ -198,12 +199,12 @@ class Hooks(AbstractCapability[Any]):
 
     async def wrap_tool_execute(
         self,
-        ctx: RunContext[Any],
+        ctx: RunContext[object],
         *,
         call: ToolCallPart,
         tool_def: ToolDefinition,
-        args: dict[str, Any],
-        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+        args: JsonObject,
+        handler: Callable[[JsonObject], Awaitable[object]],
     ) -> Any:
         """Call the tool by the session, or in the program. Raises as the tool does, or ToolFailed."""
         name = call.tool_name
@@ -231,13 +232,13 @@ class Hooks(AbstractCapability[Any]):
             raise ToolFailed(error.text) from None
 
 
-def _arguments(tool: Tool[Any], call: ToolCallPart, args: dict[str, Any]) -> dict[str, Any]:
+def _arguments(tool: Tool[Never], call: ToolCallPart, args: JsonObject) -> JsonObject:
     """Return the arguments of a call as the model wrote them, or as a capability has rewritten them since."""
     wanted = call.args_as_dict()
     with contextlib.suppress(ValidationError):
         if args == tool.function_schema.validator.validate_python(wanted):
             return wanted
-    rewritten: dict[str, Any] = to_jsonable_python(args)
+    rewritten: JsonObject = to_jsonable_python(args)
     return rewritten
 
 
@@ -266,7 +267,7 @@ def _open_door() -> None:
     original: Callable[..., Any] = Agent.iter
 
     @functools.wraps(original)
-    def begin(agent: Agent[Any, Any], *args: Any, **options: Any) -> Any:
+    def begin(agent: AnyAgent, *args: object, **options: object) -> Any:
         run = _CURRENT.get()
         return original(agent, *args, **(options if run is None else run.options(agent, options)))
 

@@ -6,7 +6,7 @@ nothing else. `ModelRetry` comes back to the run by its words.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Never, TypeAlias
 
 import pydantic
 from pydantic_ai import Agent, ModelRetry, RunContext
@@ -27,10 +27,13 @@ RETRY: Final = "ModelRetry"
 DEFERRED: Final = frozenset({"ApprovalRequired", "CallDeferred"})
 """The exceptions by which a function leaves its call to the run."""
 
+AnyAgent: TypeAlias = Agent[Any, object]
+"""An agent with deps of any type."""
+
 DepsOf = Callable[[ToolContext], object]
 
 
-def tools_of(known: Mapping[str, FrameworkTool[Any]], terms: ToolTerms, deps_of: DepsOf) -> list[Tool]:
+def tools_of(known: Mapping[str, FrameworkTool[Never]], terms: ToolTerms, deps_of: DepsOf) -> list[Tool]:
     """Return the tools of agents by their names, without those that run in the program.
 
     Of those that need an approval, return a tool that does nothing: the person approves its calls.
@@ -46,13 +49,13 @@ def tools_of(known: Mapping[str, FrameworkTool[Any]], terms: ToolTerms, deps_of:
     return found
 
 
-def functions_of(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[Any]]:
+def functions_of(agents: Iterable[AnyAgent]) -> dict[str, FrameworkTool[Never]]:
     """Return the function tools of agents by their names.
 
     Raises InvalidAgent for two tools of one name, for a toolset that is not a list of functions, and for a
     tool that a service runs.
     """
-    found: dict[str, FrameworkTool[Any]] = {}
+    found: dict[str, FrameworkTool[Never]] = {}
     for agent in agents:
         _check_native(agent)
         own: set[str] = set()
@@ -72,7 +75,7 @@ def functions_of(agents: Iterable[Agent[Any, Any]]) -> dict[str, FrameworkTool[A
     return found
 
 
-def _check_native(agent: Agent[Any, Any]) -> None:
+def _check_native(agent: AnyAgent) -> None:
     for native in agent.root_capability.get_native_tools():
         # A function that returns one is called in the run, and the framework refuses its tool there.
         if isinstance(native, AbstractNativeTool) and not native.optional:
@@ -82,11 +85,11 @@ def _check_native(agent: Agent[Any, Any]) -> None:
             )
 
 
-def _tool(one: FrameworkTool[Any], terms: ToolTerms, deps_of: DepsOf) -> Tool:
+def _tool(one: FrameworkTool[Never], terms: ToolTerms, deps_of: DepsOf) -> Tool:
     schema = one.function_schema
 
-    async def run(arguments: dict[str, Any], ctx: ToolContext) -> object:
-        context: RunContext[Any] = RunContext(
+    async def run(arguments: dict[str, object], ctx: ToolContext) -> object:
+        context: RunContext[object] = RunContext(
             deps=deps_of(ctx), model=TestModel(), usage=RunUsage(), tool_name=one.name
         )
         try:

@@ -1,7 +1,7 @@
 """The terms of a brain for its tools: their effects, their approvals, and those that run in the program."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
@@ -47,5 +47,5 @@ class ToolTerms(NamedTuple):
         return Tool(name, description, schema, _permitted, "read", approval="before")
 
 
-async def _permitted(arguments: dict[str, Any]) -> dict[str, Any]:
+async def _permitted(arguments: dict[str, object]) -> dict[str, object]:
     return arguments

@@ -8,8 +8,8 @@ A command that was cut off by the end of a session in this process stays for the
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -66,6 +66,13 @@ def is_event_of(command: Command, event: Event) -> bool:
             return False
 
 
+class Change(Protocol):
+    """A function that works on the leases."""
+
+    def __call__(self, work: Callable[[LeaseTables], T]) -> Awaitable[T]:
+        """Run the work in one transaction, and return its result. Raises StoreError."""
+
+
 class SessionCommands:
     """Carries out the commands that wait for the sessions of one owner. change: runs work on the leases."""
 
@@ -73,12 +80,12 @@ class SessionCommands:
         self,
         runtime: Controlled,
         writer: GroupWriter,
-        change: Callable[[Callable[[LeaseTables], Any]], Awaitable[Any]],
+        change: Change,
     ) -> None:
         self._runtime, self._writer, self._change = runtime, writer, change
         self._lines: dict[str, deque[CommandRow]] = {}
         self._taken: set[int] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def is_busy(self, session: str) -> bool:
         """Return True while a command of a session is being carried out here."""
@@ -100,7 +107,7 @@ class SessionCommands:
                 else:
                     self._lines[row.session] = deque((row,))
                     self._spawn(self._serve(owner, row.session))
-        return found  # type: ignore[no-any-return]  # of `beside`
+        return found
 
     def leave(self) -> None:
         """Carry out nothing more: the sessions are another owner's from now on."""
@@ -153,19 +160,19 @@ class SessionCommands:
     async def _answer(self, owner: int, row: CommandRow, said: str) -> None:
         await self._change(lambda one: one.commands.answer(owner, row, said))
 
-    def _spawn(self, work: Any) -> "asyncio.Task[Any]":
+    def _spawn(self, work: Coroutine[object, None, object]) -> "asyncio.Task[object]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: "asyncio.Task[Any]") -> None:
+    def _ended(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.debug("a command of a client ended early: %s", failure_text(error))
 
 
-def _answer_of(task: "asyncio.Task[Any]") -> str:
+def _answer_of(task: "asyncio.Task[object]") -> str:
     """Return the answer to a command that needed no event; empty if it stays for the next owner."""
     error = task.exception()
     if error is None:

@@ -12,7 +12,7 @@ import logging
 import os
 import platform
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from callboard.actors.cluster.leases import LEASE_MS, Lease
 from callboard.actors.protocol.errors import StoreError
@@ -28,6 +28,7 @@ from callboard.runtime.log.writer import GroupWriter
 LEAVE_S: Final = 2.0  # for the answer of the server, at the end of a runtime
 TURN_MS: Final = 1_000  # between two looks at the commands that wait
 
+T = TypeVar("T")
 logger: Final = logging.getLogger("callboard.worker")
 
 
@@ -48,7 +49,7 @@ class Holding:
         self._has_lapsed = False
         self._beginning = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._leaving: set[asyncio.Task[Any]] = set()
+        self._leaving: set[asyncio.Task[object]] = set()
         writer = runtime._usable()
         writer.may_start = self.may_start
         self._commands = SessionCommands(runtime, writer, self._change)
@@ -70,8 +71,7 @@ class Holding:
             return "" if steal else await self._log.owner(session)
         async with self._beginning:
             number = await self._registered()
-        found: str = await self._change(lambda one: one.hold(number, session, host, steal=steal))
-        return found
+        return await self._change(lambda one: one.hold(number, session, host, steal=steal))
 
     def let_go(self, session: str) -> None:
         """Give the lease of a session back, some time soon. A worker does that for its own sessions."""
@@ -148,15 +148,15 @@ class Holding:
         for one in leaving:
             _ignore(one)
 
-    def _change(self, work: Callable[[LeaseTables], Any]) -> Awaitable[Any]:
+    def _change(self, work: Callable[[LeaseTables], T]) -> Awaitable[T]:
         return self._leases.change(work)
 
-    def _in_background(self, work: Awaitable[Any]) -> None:
+    def _in_background(self, work: Awaitable[object]) -> None:
         task = asyncio.ensure_future(work)
         self._leaving.add(task)
         task.add_done_callback(self._left)
 
-    def _left(self, task: "asyncio.Task[Any]") -> None:
+    def _left(self, task: "asyncio.Task[object]") -> None:
         self._leaving.discard(task)
         _ignore(task)
 

@@ -14,8 +14,8 @@ import os
 import platform
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from callboard.actors.protocol.errors import StoreError
 from callboard.runtime.clock import monotonic_ms
@@ -24,7 +24,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.address import Address
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.followers import LEASE_MS, NOTIFY, FollowerTables
-from callboard.runtime.log.postgres.link import Cut, Link
+from callboard.runtime.log.postgres.link import Cut, Link, Row
 from callboard.runtime.log.postgres.notices import TextPiece, notice_of, opened
 from callboard.runtime.log.postgres.schema import quoted
 
@@ -155,7 +155,7 @@ class Listener:
                     raise _Forgotten
         tables.leave(number)
 
-    def _execute(self, statement: str, values: Any = ()) -> list[Any]:
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run a statement on this connection, and on no other. Raises Cut."""
         return self._link.execute(statement.replace("{s}", quoted(self._link.address.schema)), values)
 

@@ -20,7 +20,7 @@ import logging
 import os
 import platform
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from callboard.actors.cluster.claims import LOSSES_MAX
 from callboard.actors.cluster.leases import LEASE_MS, Lease
@@ -57,6 +57,7 @@ POLL_MS: Final = 500  # between two claims of a worker that has free slots
 OPENING_MAX: Final = 32  # sessions that it opens at a time
 QUIET_TURNS: Final = 3  # without work, after which a worker gives a session back that was not asked to close
 
+T = TypeVar("T")
 logger: Final = logging.getLogger("callboard.worker")
 
 
@@ -231,7 +232,7 @@ class ClusterWorker:
         self._opening.clear()
         await self._change(lambda one: one.leave(number))
 
-    def _change(self, work: Callable[[LeaseTables], Any]) -> Awaitable[Any]:
+    def _change(self, work: Callable[[LeaseTables], T]) -> Awaitable[T]:
         return self._leases.change(work)
 
     # --- sessions -----------------------------------------------------------------

@@ -11,7 +11,7 @@ The clock of a fork: it stands, is moved forward by recorded answers, and runs w
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import MisuseError
@@ -306,7 +306,7 @@ class ReusingPort:
         self._port.detach()
 
     @property
-    def running(self) -> "set[asyncio.Task[Any]]":
+    def running(self) -> "set[asyncio.Task[object]]":
         """Return the tasks of the real port."""
         return self._port.running
 

@@ -4,11 +4,12 @@ Of the messages of an input only the newest counts, if it is a user's.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.session.place_names import is_number
 from callboard.runtime.frontends.front_end import FrontEndRequest, GivenAnswer
 from callboard.runtime.frontends.prompts import Medium, from_data_url, prompt_of
@@ -103,17 +104,17 @@ def _part(part: _Part) -> str | Medium:
     return from_data_url(part.source.value, part.source.mime_type or f"{part.type}/*")
 
 
-AGUIEvent: TypeAlias = dict[str, Any]
+AGUIEvent: TypeAlias = JsonObject
 
 
 class Messages:
     """The messages so far."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, dict[str, Any]] = {}
+        self._by_id: dict[str, JsonObject] = {}
         self._owners: dict[str, str] = {}
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[JsonObject]:
         """Return the messages in their order."""
         return [one for one in self._by_id.values() if one.get("content") or one.get("toolCalls")]
 
@@ -130,7 +131,7 @@ class Messages:
         if handler := _HANDLERS.get(event["type"]):
             handler(self, event)
 
-    def _begin(self, event: AGUIEvent, role: str, content: str | None) -> dict[str, Any]:
+    def _begin(self, event: AGUIEvent, role: str, content: str | None) -> JsonObject:
         made = {"id": event["messageId"], "role": role}
         if content is not None:
             made["content"] = content

@@ -8,16 +8,16 @@ Rules
   - Agents that answer one question of a program are a part of that program, and have no facts of their own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from callboard.actors.protocol.addresses import BELOW_HOST, HOST, child_of, parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionClosed, Tell, TellEnded
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     Begin,
@@ -376,7 +376,7 @@ def _text(text: str) -> Json:
     return Json(msgspec.json.encode(text))
 
 
-_HANDLERS: Final[dict[type, Callable[[FactFold, Event, Any], Iterator[Fact]]]] = {
+_HANDLERS: Final[Takers[FactFold, Iterator[Fact]]] = {
     Ask: FactFold._ask,
     AskEnded: FactFold._ask_ended,
     SessionClosed: FactFold._closed,

@@ -4,11 +4,12 @@ Of the messages of a body only the newest counts.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.session.place_names import is_number
 from callboard.runtime.frontends.front_end import FrontEndRequest, GivenAnswer
 from callboard.runtime.frontends.prompts import Medium, from_data_url, prompt_of
@@ -105,8 +106,8 @@ def _answers(message: _Message) -> Iterator[GivenAnswer]:
             yield GivenAnswer(int(said.id), said.approved, said.reason)
 
 
-Chunk: TypeAlias = dict[str, Any]
-Part: TypeAlias = dict[str, Any]
+Chunk: TypeAlias = JsonObject
+Part: TypeAlias = JsonObject
 
 
 def shown_parts(prompt: object) -> list[Part]:
@@ -118,7 +119,7 @@ def shown_parts(prompt: object) -> list[Part]:
     return [_shown(block) for block in prompt]
 
 
-def _shown(block: dict[str, Any]) -> Part:
+def _shown(block: JsonObject) -> Part:
     source = block.get("source") or {}
     match source.get("type"):
         case "base64":

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.runtime.frontends.facts import (
     AgentBegan,
     AgentEnded,
@@ -39,7 +39,7 @@ from callboard.runtime.frontends.front_end import FrontEnd, FrontEndRequest, Run
 from callboard.runtime.frontends.ui_message_client import UIMessage, read_chat, shown_parts
 from callboard.runtime.sessions.session import Session
 
-Chunk: TypeAlias = dict[str, Any]
+Chunk: TypeAlias = JsonObject
 
 
 class UIMessages(FrontEnd):

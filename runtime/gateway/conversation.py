@@ -21,7 +21,7 @@ from typing import Any, Final
 from callboard.actors.protocol.conversation import decoded
 from callboard.actors.protocol.errors import CallboardError, TellRefused
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.limits import TABLE, Limits
 from callboard.actors.protocol.messages import Told
 from callboard.actors.protocol.profiles import ModelSpec, Prices
@@ -170,7 +170,7 @@ class Conversation:
     # --- its tools ----------------------------------------------------------------------
 
     def _tool(self, name: str, description: str, schema: Json) -> Tool:
-        async def run(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        async def run(arguments: JsonObject, ctx: ToolContext) -> Any:
             block = await self._result_of(ctx.call_id)
             content = block.get("content", "")
             if block.get("is_error"):

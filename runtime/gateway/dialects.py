@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from callboard.actors.agent.handed_history import FOREIGN
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.histories.content import Repairs, blocks_in
 from callboard.runtime.histories.history import Joiner
@@ -87,7 +88,7 @@ def asked(dialect: Dialect, body: bytes) -> Asked | None:
     return made
 
 
-def _items(dialect: Dialect, value: Mapping[str, Any]) -> list[Any] | None:
+def _items(dialect: Dialect, value: JsonObject) -> list[Any] | None:
     found = value.get("input" if dialect == "responses" else "messages")
     if dialect == "responses" and isinstance(found, str):
         return [{"role": "user", "content": found}]
@@ -130,7 +131,7 @@ def answered(dialect: Dialect, value: object) -> Answered:
     )
 
 
-def _output(dialect: Dialect, value: Mapping[str, Any]) -> list[Any]:
+def _output(dialect: Dialect, value: JsonObject) -> list[Any]:
     if dialect == "responses":
         output = value.get("output")
         if not isinstance(output, list):
@@ -146,7 +147,7 @@ def _message_in(choices: object) -> object:
     return first["message"]
 
 
-def _reason(dialect: Dialect, value: Mapping[str, Any]) -> str:
+def _reason(dialect: Dialect, value: JsonObject) -> str:
     """Return why an answer stopped, in the words of the Messages API where it has them."""
     if dialect == "responses":
         return "max_tokens" if value.get("status") == "incomplete" else "end_turn"

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.gateway.dialects import Answered, Dialect, answered
 from callboard.runtime.imports.pieces import REASONING
 from callboard.runtime.models.anthropic.answer import StreamedMessage
@@ -65,10 +66,10 @@ class _Chat:
         self._texts: list[str] = []
         self._thoughts: dict[str, list[str]] = {}
         self._pieces: list[Piece] = []
-        self._about: dict[str, Any] = {}
+        self._about: JsonObject = {}
         self._reason = ""
 
-    def take(self, chunk: dict[str, Any]) -> None:
+    def take(self, chunk: JsonObject) -> None:
         """Take a chunk."""
         self._about |= {key: chunk[key] for key in ("id", "model", "usage") if chunk.get(key)}
         for choice in self._first(chunk):
@@ -87,13 +88,13 @@ class _Chat:
             self._reason = choice.get("finish_reason") or self._reason
 
     @staticmethod
-    def _first(chunk: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _first(chunk: JsonObject) -> Iterator[JsonObject]:
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 yield choice
 
-    def whole(self) -> dict[str, Any] | None:
+    def whole(self) -> JsonObject | None:
         """Return the completion; None if it broke off."""
         if not self._reason:
             return None
@@ -105,7 +106,7 @@ class _Chat:
             }
             for one in joined(self._pieces)
         ]
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
+        message: JsonObject = {"role": "assistant", "content": "".join(self._texts) or None}
         message |= {key: "".join(texts) for key, texts in self._thoughts.items()}
         if calls:
             message["tool_calls"] = calls

@@ -13,14 +13,15 @@ The faults of a history, and the repairs that make up for them.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.blocks import is_private
 from callboard.actors.protocol.errors import InvalidHistory
+from callboard.actors.protocol.immutable import JsonObject
 
-Block: TypeAlias = dict[str, Any]
+Block: TypeAlias = JsonObject
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
 _IMAGES: Final = frozenset({"image_url", "input_image"})
 _FILES: Final = frozenset({"file", "input_file"})

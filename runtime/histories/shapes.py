@@ -14,12 +14,13 @@ Rules
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from callboard.actors.protocol.blocks import UNKNOWN
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.histories.content import Block, Repairs, blocks_in, is_known, left_out, text_of
 
 Shape: TypeAlias = Literal["messages", "chat", "responses"]
@@ -61,7 +62,7 @@ class Call(NamedTuple):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
 
 
 class Result(NamedTuple):

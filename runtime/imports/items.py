@@ -8,7 +8,7 @@
 Items that an assistant makes one after the other are one reply. An item may have `usage`, `model` and a time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidHistory
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.histories.content import Repairs, blocks_in
@@ -92,7 +93,7 @@ def _list_in(value: object) -> list[Any] | None:
     return found
 
 
-def _whole(value: Mapping[str, Any]) -> tuple[str, Conversation]:
+def _whole(value: JsonObject) -> tuple[str, Conversation]:
     items = [*(_list_in(value) or ()), *_output(value)]
     made = Conversation(name_of(value.get("agent") or value.get("name"), "agent"), [], {})
     system = value.get("system") or value.get("instructions")
@@ -106,7 +107,7 @@ def _whole(value: Mapping[str, Any]) -> tuple[str, Conversation]:
     return next((one for one in ids if isinstance(one, str) and one), ""), made
 
 
-def _output(value: Mapping[str, Any]) -> list[Any]:
+def _output(value: JsonObject) -> list[Any]:
     """Return the answer beside a request: the items of a response, or the message of a completion."""
     output, choices = value.get("output"), value.get("choices")
     if isinstance(output, list):
@@ -205,13 +206,13 @@ def usage_in(usage: object) -> Usage | None:
     return replace(found, input_tokens=found.input_tokens - cached, cache_read_tokens=read)
 
 
-def _cached_in(usage: dict[str, Any]) -> int:
+def _cached_in(usage: JsonObject) -> int:
     told = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     cached = told.get("cached_tokens") if isinstance(told, dict) else 0
     return cached if type(cached) is int and cached > 0 else 0
 
 
-def time_in(item: Mapping[str, Any]) -> int:
+def time_in(item: JsonObject) -> int:
     """Return the time of an item in milliseconds since 1970 UTC; 0 for none."""
     value = next((item[key] for key in _TIMES if item.get(key) is not None), None)
     if isinstance(value, str):

@@ -4,9 +4,9 @@ A streaming program may write a message as a line for each block, or as ever lon
 the service's name of the message. Counts of usage grow from piece to piece, so the last one is the message's.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.imports.traffic import Block, Said
 
@@ -61,7 +61,7 @@ def _text(block: Block) -> str:
     return f"[{block.get('type', 'block')}]"
 
 
-def reasoning_in(item: Mapping[str, Any]) -> list[Block]:
+def reasoning_in(item: JsonObject) -> list[Block]:
     """Return the reasoning of an answer's item as blocks, without signatures.
 
     item: of type `reasoning` of the Responses API, or a message of Chat Completions with one of `REASONING`.
@@ -92,5 +92,5 @@ def _texts(parts: object) -> str:
     return "\n\n".join(one for one in found if isinstance(one, str) and one)
 
 
-def _dicts(parts: object) -> list[dict[str, Any]]:
+def _dicts(parts: object) -> list[JsonObject]:
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidHistory
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.imports.conversations import Conversation, name_of
 from callboard.runtime.imports.items import documents_in, tools_in
@@ -63,7 +64,7 @@ class Span(msgspec.Struct, gc=False):
     end: int
     end_ns: int
     has_failed: bool
-    told: dict[str, Any]
+    told: JsonObject
     below: list["Span"] = []
 
     @property
@@ -100,7 +101,7 @@ def _list(value: Any, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _span(one: dict[str, Any]) -> Span:
+def _span(one: JsonObject) -> Span:
     status = one.get("status")
     failed = isinstance(status, dict) and status.get("code") in (_ERROR, "STATUS_CODE_ERROR")
     told = {

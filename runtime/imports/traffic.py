@@ -8,13 +8,14 @@
 Times are in milliseconds since 1970 UTC; 0 for a part without one.
 """
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
 
-Block: TypeAlias = dict[str, Any]
+Block: TypeAlias = JsonObject
 
 
 class Said(msgspec.Struct, gc=False):

@@ -1,9 +1,9 @@
 """The delegation tree of a session, built event by event, for live and for recorded views."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,7 +11,7 @@ from callboard.actors.protocol.addresses import HOST, child_of, parent_of
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Tell, TellEnded
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import STATUS, OutcomeKind
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
     Begin,
@@ -328,7 +328,7 @@ def _ask_ended(tree: Tree, event: Event, body: AskEnded) -> None:
     node.detail = node.detail or body.detail
 
 
-_HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
+_HANDLERS: Final[Takers[Tree, None]] = {
     Forked: _forked,
     Begin: _begin,
     TurnRequested: _turn,

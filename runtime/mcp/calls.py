@@ -14,7 +14,7 @@ timeout or a lost connection behind the server leaves the effect of a write unkn
 
 import asyncio
 import re
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import mcp.types as types
 from pydantic import ValidationError
@@ -94,7 +94,7 @@ class Caller:
         self._remote = spec.origin.name
         self._checked: types.Tool | None = None  # the last listed tool that was compared and is the same
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext) -> object:
+    async def call(self, arguments: dict[str, object], ctx: ToolContext) -> object:
         """Call the tool. Raises ToolError and ToolInterrupted, with texts for the model."""
         place = self._live.place_of(self._scope, ctx)
         for tries_left in reversed(range(_TRIES)):

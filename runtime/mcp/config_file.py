@@ -34,9 +34,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.sanitize import clean_text
 
 FILE_BYTES_MAX: Final = 2**20
@@ -88,7 +89,7 @@ class Entry(NamedTuple):
 
     name: str
     server: str | list[str]
-    options: dict[str, Any]
+    options: JsonObject
 
 
 def read_servers(path: str | Path, environ: Mapping[str, str], inputs: Mapping[str, str]) -> list[Entry]:
@@ -114,7 +115,7 @@ def read_servers(path: str | Path, environ: Mapping[str, str], inputs: Mapping[s
 # --- the file ---------------------------------------------------------------------
 
 
-def _servers(file: Path) -> dict[str, Any]:
+def _servers(file: Path) -> JsonObject:
     data = _document(file)
     nested = data.get("mcp")
     held = nested.get("servers") if isinstance(nested, dict) else None
@@ -133,7 +134,7 @@ def _is_server(fields: object) -> bool:
     return isinstance(fields, dict) and any(key in fields for key in ("command", *_URL_KEYS))
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _document(file: Path) -> JsonObject:
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -165,7 +166,7 @@ def _blank(found: re.Match[str]) -> str:
     return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> JsonObject:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -254,7 +255,7 @@ class _Values:
 class _Server:
     """One server of a file. where: file and server, for errors."""
 
-    def __init__(self, where: str, fields: dict[str, Any], values: _Values) -> None:
+    def __init__(self, where: str, fields: JsonObject, values: _Values) -> None:
         self._where = where
         self._fields = fields
         self._values = values
@@ -298,15 +299,15 @@ class _Server:
             raise InvalidAgent(f"{self._where}: its type is one of {words}, not {word!r:.100}")
         return bool(address)
 
-    def _address(self) -> tuple[str, dict[str, Any]]:
+    def _address(self) -> tuple[str, JsonObject]:
         key = next(key for key in _URL_KEYS if self._fields.get(key))
         url = self._text(key, self._fields[key])
         headers = self._texts_by_name("headers")
         self._refuse("a url", _COMMAND_KEYS[1:])
-        options: dict[str, Any] = {"headers": headers} if headers else {}
+        options: JsonObject = {"headers": headers} if headers else {}
         return url, options | ({"transport": "sse"} if self._kind() == "sse" else {})
 
-    def _command(self) -> tuple[list[str], dict[str, Any]]:
+    def _command(self) -> tuple[list[str], JsonObject]:
         given = self._fields["command"]
         words = self._words("command", given if isinstance(given, list) else [given])
         words += self._words("args", self._fields.get("args") or [])
@@ -324,8 +325,8 @@ class _Server:
             if self._fields.get(key):
                 raise InvalidAgent(f"{self._where}: {key} cannot be combined with {what}")
 
-    def _tools(self) -> dict[str, Any]:
-        options: dict[str, Any] = {}
+    def _tools(self) -> JsonObject:
+        options: JsonObject = {}
         if (only := self._names(_ONLY_KEYS)) is not None:
             if not only:
                 raise InvalidAgent(f"{self._where}: it allows no tool; drop the list, or disable the server")

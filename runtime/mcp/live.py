@@ -6,7 +6,7 @@ Changes of a server's list of tools, told to the sessions that use it: each at m
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from callboard.actors.protocol.errors import InvalidAgent
@@ -82,7 +82,7 @@ class LiveServer(LiveSource):
         assert spec.origin is not None
         caller = Caller(self, spec, scope)
 
-        async def call(arguments: dict[str, Any], ctx: ToolContext) -> object:
+        async def call(arguments: dict[str, object], ctx: ToolContext) -> object:
             return await caller.call(arguments, ctx)
 
         return Tool(

@@ -6,14 +6,14 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import mcp.types as types
 import msgspec
 
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import InvalidAgent
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.profiles import ToolOrigin, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.mcp.foreign_json import shown
@@ -31,7 +31,7 @@ _KEPT_CHARS: Final = 47  # with `_` and 16 hexadecimal digits: 64
 _TEXTS: Final = ("title", "description")
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 # The protocol 2026-07-28 wants these fields; earlier ones do not know them. No list is cached.
-_FIXED: Final[dict[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_FIXED: Final[JsonObject] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 class Listed(NamedTuple):
@@ -179,7 +179,7 @@ class ToolLists:
         self._label = label
         self._warned: set[str] = set()  # a list is read every few seconds
 
-    def readable(self, page: dict[str, Any]) -> dict[str, Any]:
+    def readable(self, page: JsonObject) -> JsonObject:
         """Return a page of the list that the SDK can read. Raises ValueError for one that is not a list."""
         given = page.get("tools")
         if not isinstance(given, list):

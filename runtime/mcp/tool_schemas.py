@@ -24,10 +24,11 @@ from urllib.parse import unquote
 import jsonschema_rs
 import msgspec
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.mcp.foreign_json import shown
 from callboard.runtime.sanitize import to_json
 
-Schema = dict[str, Any]
+Schema = JsonObject
 
 _BYTES_MAX: Final = 2**19  # of a schema: 0.5 MB of the worst hold the loop for 50 ms
 _FAULTS_MAX: Final = 100

@@ -36,13 +36,14 @@ from typing import Any, Final
 import mcp.types as types
 import msgspec
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.mcp.foreign_json import CURRENT, Answer, Sending, parsed, shown
 from callboard.runtime.mcp.specs import ToolLists
 from callboard.runtime.sanitize import clean_text, to_json
 
 _BEGIN_BYTES: Final = 300  # of a broken message, that an error shows
 # The protocol 2026-07-28 wants the second field; earlier ones ignore it.
-_STAND_IN: Final[dict[str, Any]] = {"content": [], "resultType": "complete"}
+_STAND_IN: Final[JsonObject] = {"content": [], "resultType": "complete"}
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:"([^"\\]{1,64})"|(-?\d{1,18}))')
 _ID_BYTES: Final = 400  # at either end of a broken message, where the ids of all known servers stand
 _NO_CODE: Final = 0

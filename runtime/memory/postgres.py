@@ -9,7 +9,7 @@ The tables stand in the schema that the address names, beside those of a log, if
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.arrays import texts
-from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.link import Link, Row
 from callboard.runtime.log.postgres.schema import check_server, quoted
 from callboard.runtime.log.postgres.store_errors import driver
 from callboard.runtime.log.postgres.tables import is_text
@@ -159,7 +159,7 @@ class PostgresMemory:
 
     # --- the server -----------------------------------------------------------------
 
-    def _rows(self, link: Link, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _rows(self, link: Link, query: str, values: Sequence[object] = ()) -> list[Row]:
         return link.read(query.replace("{s}", self._schema), values)
 
     def _use(self, work: Callable[[Link], T], *, makes: bool = False) -> T | None:
@@ -213,7 +213,7 @@ class PostgresMemory:
             )
         return True
 
-    def _found(self, link: Link, memory: str, terms: Sequence[Term], limit: int) -> list[Any]:
+    def _found(self, link: Link, memory: str, terms: Sequence[Term], limit: int) -> list[Row]:
         """Return the rows of the entries that fit, best first."""
         if not terms:
             return self._rows(link, _NEWEST, (memory, limit))
@@ -240,6 +240,6 @@ class PostgresMemory:
         return [row[1:] for row in rows if row[0] * 3 >= rows[0][0]]
 
 
-def _match(term: Term) -> tuple[str, Any]:
+def _match(term: Term) -> tuple[str, object]:
     """Return the condition of the entries that have a term, and its parameter."""
     return (_EACH_PREFIX, term.word) if term.is_prefix else (_EACH_WORD, texts([term.word]))

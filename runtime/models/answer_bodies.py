@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
 
 DEPTH_MAX: Final = 16
@@ -217,7 +218,7 @@ def usage_in(documents: list[object]) -> Usage | None:
 
     Counts are totals: a later one takes the place of an earlier one.
     """
-    counts: dict[str, Any] = {}
+    counts: JsonObject = {}
     for document in documents:
         parts = document if isinstance(document, dict) else {}
         for part in (parts, parts.get("response"), parts.get("message")):

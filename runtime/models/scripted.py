@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
@@ -210,11 +210,11 @@ class _Later:
 
     __slots__ = ("_answer", "_step")
 
-    def __init__(self, answer: Coroutine[Any, Any, ModelAnswer], step: Awaitable[object]) -> None:
+    def __init__(self, answer: Coroutine[object, None, ModelAnswer], step: Awaitable[object]) -> None:
         self._answer = answer
         self._step = step
 
-    def __await__(self) -> Generator[Any, Any, ModelAnswer]:
+    def __await__(self) -> Generator[object, None, ModelAnswer]:
         return self._answer.__await__()
 
     def close(self) -> None:

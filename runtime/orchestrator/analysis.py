@@ -8,7 +8,7 @@ Specialists: small agents with few tools, and the registry that holds them.
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -163,7 +163,7 @@ async def intent_of(
 
 
 SpecialistPolicy: TypeAlias = Callable[
-    [ProgramContext, SpecialistContext], Coroutine[Any, Any, SpecialistResult]
+    [ProgramContext, SpecialistContext], Coroutine[object, None, SpecialistResult]
 ]
 """A program that drives a specialist without a model."""
 

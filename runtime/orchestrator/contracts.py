@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CallFailed, MisuseError
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.programs.context import ProgramContext
@@ -41,7 +42,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """A tool call behind an answer."""
 
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
 
 
 class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
@@ -57,7 +58,7 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFiel
     content: str = ""
     sources: tuple[str, ...] = ()
     tool_calls: tuple[ToolUse, ...] = ()
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
     error: str = ""
     confidence: float = 0.0
 
@@ -70,9 +71,9 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFiel
             return cls(bool(report.strip()), report)
 
     @staticmethod
-    def schema() -> dict[str, Any]:
+    def schema() -> JsonObject:
         """Return the JSON schema of a report, for a specialist that is an agent of another framework."""
-        found: dict[str, Any] = msgspec.json.decode(bytes(REPORT.schema))
+        found: JsonObject = msgspec.json.decode(bytes(REPORT.schema))
         return found
 
 
@@ -175,7 +176,7 @@ class OrchestratorResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFi
     content: str = ""
     sources: tuple[str, ...] = ()
     tool_calls: tuple[ToolUse, ...] = ()
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
     error: str = ""
     confidence: float = 0.0
     conflicts: tuple[Conflict, ...] = ()
@@ -234,7 +235,7 @@ class PolicyRun:
             return None
 
     def answer(
-        self, content: str, sources: Iterable[str], confidence: float, data: Mapping[str, Any] | None = None
+        self, content: str, sources: Iterable[str], confidence: float, data: JsonObject | None = None
     ) -> SpecialistResult:
         """Return an answer. sources: the places that prove it, without repetitions.
 

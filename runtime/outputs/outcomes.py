@@ -13,13 +13,13 @@ Rules
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import fields, replace
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.prompts import with_words_before
 from callboard.actors.protocol.telemetry import Telemetry
 from callboard.actors.protocol.token_estimates import estimated_tokens
@@ -190,7 +190,7 @@ def _recordable(measured: Telemetry) -> Telemetry:
         return _TELEMETRY.decode(msgspec.json.encode(measured))
     except Exception:
         given = {name: taken(getattr(measured, name)) for name in _FIELDS}
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for name, kind in _FIELDS.items():
         with contextlib.suppress(msgspec.ValidationError):
             found[name] = msgspec.json.decode(given[name].json, type=kind)

@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -96,7 +96,7 @@ class ApprovalPort:
         """Do nothing: the requests stay open, and a resume asks again."""
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of no question: an answer of a person is not waited for."""
         return set()
 

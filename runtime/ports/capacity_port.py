@@ -20,7 +20,6 @@ Rules
 import asyncio
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -81,7 +80,7 @@ class CapacityPort:
         self._shared.leave(self._board.session_id)
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return no task: a place may never come."""
         return set()
 
@@ -135,7 +134,7 @@ class PlacedModelPort:
         self._models.detach()
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of calls."""
         return self._models.running
 
@@ -188,7 +187,7 @@ class BudgetPort:
         self._shared.leave(self._board.session_id)
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return no task: an answer may never come."""
         return set()
 

@@ -6,7 +6,6 @@ answer, which ends its delegation.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
 
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR, child_of
@@ -64,7 +63,7 @@ class ContextPort:
         """Leave every request open: a resume asks again."""
 
     @property
-    def running(self) -> "set[asyncio.Task[Any]]":
+    def running(self) -> "set[asyncio.Task[object]]":
         """Return the tasks that wait for functions."""
         return self._tasks.running
 

@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import astuple, replace
 
@@ -149,7 +149,7 @@ class ModelPort:
                 self._post(request, cut)
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of calls."""
         return self._tasks.running
 

@@ -13,7 +13,7 @@ Rules
 
 import asyncio
 import math
-from typing import Any, Final
+from typing import Final
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
@@ -67,7 +67,7 @@ class PacedModelPort:
         self._models.detach()
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of calls."""
         return self._models.running
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
@@ -45,7 +45,7 @@ class SchemaPort:
         """Do nothing: the requests stay open, and a resume checks again."""
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of checks."""
         return self._tasks.running
 

@@ -35,9 +35,9 @@ class _Piece(msgspec.Struct, eq=False):
 
     owner: "Tasks"
     seq: int
-    work: Coroutine[Any, Any, None]
-    inner: Awaitable[Any]
-    task: asyncio.Task[Any] | None = None
+    work: Coroutine[object, None, None]
+    inner: Awaitable[object]
+    task: asyncio.Task[object] | None = None
     context: contextvars.Context | None = None
     ends_at: float = 0.0
     is_given_up: bool = False
@@ -134,12 +134,12 @@ class Tasks:
         return list(self._pieces)
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks that work on requests."""
         tasks = {piece.task for piece in self._pieces.values()} | {self._stepper}
         return {task for task in tasks if task is not None}
 
-    def of(self, seqs: Iterable[int]) -> set[asyncio.Task[Any]]:
+    def of(self, seqs: Iterable[int]) -> set[asyncio.Task[object]]:
         """Return the tasks that work on some of the requests."""
         pieces = (self._pieces.get(seq) for seq in seqs)
         return {piece.task for piece in pieces if piece is not None and piece.task is not None}

@@ -13,7 +13,7 @@ The telemetry of a tool call as the tools port completes it: the call, its times
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -201,11 +201,11 @@ class ToolPort:
         """Do nothing: the requests stay open, and a resume treats them as after a crash."""
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[asyncio.Task[object]]:
         """Return the tasks of calls."""
         return self._tasks.running
 
-    def writing(self) -> set[asyncio.Task[Any]]:
+    def writing(self) -> set[asyncio.Task[object]]:
         """Return the tasks of calls that write."""
         return self._tasks.of(filter(self._writes, self._tasks.begun))
 

@@ -9,6 +9,7 @@ from typing import (
     Any,
     Concatenate,
     Final,
+    Never,
     ParamSpec,
     Protocol,
     TypeAlias,
@@ -45,11 +46,11 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 _TakesContext: TypeAlias = (
-    Callable[Concatenate[Any, ToolContext[Any], ...], R]
-    | Callable[Concatenate[Any, Any, ToolContext[Any], ...], R]
-    | Callable[Concatenate[Any, Any, Any, ToolContext[Any], ...], R]
-    | Callable[Concatenate[Any, Any, Any, Any, ToolContext[Any], ...], R]
-    | Callable[Concatenate[Any, Any, Any, Any, Any, ToolContext[Any], ...], R]
+    Callable[Concatenate[Never, ToolContext, ...], R]
+    | Callable[Concatenate[Never, Never, ToolContext, ...], R]
+    | Callable[Concatenate[Never, Never, Never, ToolContext, ...], R]
+    | Callable[Concatenate[Never, Never, Never, Never, ToolContext, ...], R]
+    | Callable[Concatenate[Never, Never, Never, Never, Never, ToolContext, ...], R]
 )
 """A function with a tool's context behind other parameters, which no type can name one by one."""
 
@@ -147,7 +148,7 @@ class ProgramContext:
 
     @overload
     async def call(
-        self, tool: FunctionTool[P, Coroutine[Any, Any, R]], /, *args: P.args, **arguments: P.kwargs
+        self, tool: FunctionTool[P, Coroutine[object, None, R]], /, *args: P.args, **arguments: P.kwargs
     ) -> R: ...
 
     @overload
@@ -156,7 +157,7 @@ class ProgramContext:
     @overload
     async def call(
         self,
-        tool: FunctionTool[Concatenate[ToolContext[Any], P], Coroutine[Any, Any, R]],
+        tool: FunctionTool[Concatenate[ToolContext, P], Coroutine[object, None, R]],
         /,
         *args: P.args,
         **arguments: P.kwargs,
@@ -165,14 +166,14 @@ class ProgramContext:
     @overload
     async def call(
         self,
-        tool: FunctionTool[Concatenate[ToolContext[Any], P], R],
+        tool: FunctionTool[Concatenate[ToolContext, P], R],
         /,
         *args: P.args,
         **arguments: P.kwargs,
     ) -> R: ...
 
     @overload
-    async def call(self, tool: _TakesContext[Coroutine[Any, Any, R]], /, **arguments: object) -> R: ...
+    async def call(self, tool: _TakesContext[Coroutine[object, None, R]], /, **arguments: object) -> R: ...
 
     @overload
     async def call(self, tool: _TakesContext[R], /, **arguments: object) -> R: ...
@@ -246,14 +247,14 @@ class ProgramContext:
 
     async def ask_model(
         self,
-        prompt: Any = None,
+        prompt: Prompt | None = None,
         *,
-        schema: Any = None,
-        system: Any = "",
+        schema: object = None,
+        system: Prompt = "",
         model: "ModelChoice | str" = "",
-        messages: Any = None,
-        tools: Any = (),
-        settings: Any = None,
+        messages: Sequence[Mapping[str, object]] | None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        settings: Mapping[str, object] | None = None,
         max_tokens: int | None = None,
         force_tool: str = "",
     ) -> Any:

@@ -53,7 +53,7 @@ class EndlessStep(MisuseError):
 class ProgramTask(asyncio.Task[T]):
     """A task that hashes by its number."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, **options: Any) -> None:
+    def __init__(self, coroutine: Coroutine[object, None, T], number: int, **options: Any) -> None:
         self._number = number  # first: the base puts the task into a set
         super().__init__(coroutine, **options)
 
@@ -95,7 +95,7 @@ class ProgramLoop(_Base):
         self._cancelled_timers = 0
         self._numbers = salt << _SALT_BITS
         self._made = 0
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks: list[asyncio.Task[object]] = []
         self._prune_at = 16
         self._is_stepping = False
         self._is_over = False
@@ -196,7 +196,7 @@ class ProgramLoop(_Base):
         return due_ms(self._timers[0][0]) if self._timers else None
 
     @property
-    def live_tasks(self) -> list[asyncio.Task[Any]]:
+    def live_tasks(self) -> list[asyncio.Task[object]]:
         """Return the tasks that have not ended, in the order of their creation."""
         return [task for task in self._tasks if not task.done()]
 

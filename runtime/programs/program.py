@@ -53,6 +53,20 @@ class ProgramOptions(_AgentOptions, total=False):
     models: Sequence[ModelChoice | str]
 
 
+class BrainOptions(ProgramOptions, total=False):
+    """The options of the program that a brain of a framework is."""
+
+    description: str
+    schema: "OutputSchema[object]"
+
+
+class BrainBounds(TypedDict, total=False):
+    """The bounds of a brain, as of any agent."""
+
+    limits: Limits | None
+    permissions: Bundle | None
+
+
 class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
     """An agent that is a program; `@program` creates it. Calling it calls the function.
 
@@ -65,7 +79,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
 
     def __init__(
         self,
-        function: Callable[[ProgramContext, Any], Coroutine[Any, Any, R_co]],
+        function: Callable[[ProgramContext, Any], Coroutine[object, None, R_co]],
         name: str,
         *,
         description: str = "",
@@ -89,7 +103,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
     def __repr__(self) -> str:
         return f"Program({self.name!r})"
 
-    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[Any, Any, R_co]:
+    def __call__(self, ctx: ProgramContext, prompt: object) -> Coroutine[object, None, R_co]:
         """Call the function itself, as a part of another program."""
         return self.function(ctx, prompt)
 
@@ -128,7 +142,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
         return outcome.text
 
     def _main_of(self, prompt: Json, before: RunsBefore) -> Main:
-        def main(run: ProgramRun) -> Coroutine[Any, Any, object]:
+        def main(run: ProgramRun) -> Coroutine[object, None, object]:
             ctx, text = ProgramContext(run, self, prompt, before), text_of_blocks(prompt)
             return self.function(ctx, text) if self.contract is None else self._with_input(ctx, text)
 
@@ -145,7 +159,7 @@ class Program(Agent[Any, Out_co], Generic[R_co, Out_co]):
         return agent
 
 
-_Function: TypeAlias = Callable[[ProgramContext, Any], Coroutine[Any, Any, R]]
+_Function: TypeAlias = Callable[[ProgramContext, Any], Coroutine[object, None, R]]
 
 
 @overload

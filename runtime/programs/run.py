@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from callboard.actors.agent.latched import given_up_status
 from callboard.actors.protocol.conversation import text_json
@@ -41,7 +41,7 @@ from callboard.runtime.programs.kept_requests import KeptRequests
 from callboard.runtime.programs.loop import CALLBACKS_MAX, EndlessStep, ProgramLoop
 from callboard.runtime.sanitize import MAX_BYTES, clean_text, to_json
 
-Main: TypeAlias = "Callable[[ProgramRun], Coroutine[Any, Any, object]]"
+Main: TypeAlias = "Callable[[ProgramRun], Coroutine[object, None, object]]"
 """Makes the coroutine of a run."""
 
 RunsBefore: TypeAlias = "Callable[[int], tuple[EarlierRun, ...]]"
@@ -311,7 +311,7 @@ class ProgramRun:
         self._task = None
         self.loop.end()
 
-    def _cancel(self, is_meant: "Callable[[asyncio.Task[Any]], bool]") -> None:
+    def _cancel(self, is_meant: "Callable[[asyncio.Task[object]], bool]") -> None:
         for _ in range(CANCELS):
             live = [task for task in self.loop.live_tasks if is_meant(task)]
             if not live:
@@ -337,7 +337,7 @@ def _reach(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _cancel_all(tasks: "list[asyncio.Task[Any]]") -> None:
+def _cancel_all(tasks: "list[asyncio.Task[object]]") -> None:
     for task in tasks:
         task.cancel()
 
@@ -390,7 +390,7 @@ def _leaves(error: BaseException) -> Iterable[BaseException]:
         yield error
 
 
-def _place_of(task: "asyncio.Task[Any]") -> str:
+def _place_of(task: "asyncio.Task[object]") -> str:
     """Return the name of a task and the line at which it waits."""
     frames = task.get_stack(limit=1)
     if not frames:

@@ -62,7 +62,7 @@ class LoopFuture(ThreadingFuture[T]):
         super().set_exception(exc_info)
         self._answered.open()
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[None, None, Any]:
         yield from self._until_answered()
         return self.get()
 
@@ -149,7 +149,7 @@ class LoopActor(Actor):
 
     actor_inbox: LoopInbox
 
-    def __init__(self, *_args: Any, urn: str = "", **_kwargs: Any) -> None:
+    def __init__(self, *_args: object, urn: str = "", **_kwargs: object) -> None:
         """Create an actor. urn: its name in errors and log lines; by default a UUID, or its class."""
         if self.use_registry:
             super().__init__()
@@ -215,7 +215,7 @@ class LoopActor(Actor):
         as Pykka's: it calls `on_stop`, stops the whole registry, and swallows the error.
         """
 
-    def _first_work(self, queue: deque[Any], messages_max: int) -> int:
+    def _first_work(self, queue: deque[object], messages_max: int) -> int:
         """Take the first turn: start the actor and handle the messages that have come already."""
         self.actor_inbox.worker = self._work
         try:
@@ -228,7 +228,7 @@ class LoopActor(Actor):
             self._refuse_if_stopped(queue)
         return self._work(queue, messages_max)
 
-    def _work(self, queue: deque[Any], messages_max: int) -> int:
+    def _work(self, queue: deque[object], messages_max: int) -> int:
         """Handle messages until the queue is empty, they are enough, or the actor stops. Return how many."""
         left, stopped = messages_max, self.actor_stopped
         try:
@@ -254,7 +254,7 @@ class LoopActor(Actor):
                 self._refuse_if_stopped(queue)
         return messages_max - left
 
-    def _refuse_if_stopped(self, queue: deque[Any]) -> None:
+    def _refuse_if_stopped(self, queue: deque[object]) -> None:
         """Answer the messages to a stopped actor, present and future ones. The inbox drops the actor."""
         if self.actor_stopped.is_set():
             self.actor_inbox.worker = refuse = partial(_refuse, str(self))
@@ -313,7 +313,7 @@ class LoopActor(Actor):
             self._handle_failure(*sys.exc_info())
 
 
-def _refuse(name: str, queue: deque[Any], messages_max: int = 0) -> int:
+def _refuse(name: str, queue: deque[object], messages_max: int = 0) -> int:
     """Answer the messages behind a stop, as Pykka does: a stop succeeds, an ask gets an error."""
     while queue:
         item = queue.popleft()

@@ -34,7 +34,7 @@ PASS_MESSAGES_MAX = 64
 LET_IN_MAX: Final = 32
 """The most calls of `when_idle` made together: the posts that they lead to are published together."""
 
-Worker: TypeAlias = Callable[[deque[Any], int], int]
+Worker: TypeAlias = Callable[[deque[object], int], int]
 """Handles at most the given number of messages of a queue, and returns the number handled."""
 
 running_loop = asyncio._get_running_loop
@@ -150,7 +150,7 @@ class LoopInbox:
     __slots__ = ("_context", "_is_ready", "_queue", "_run_queue", "loop", "worker")
 
     def __init__(self) -> None:
-        self._queue: deque[Any] = deque()
+        self._queue: deque[object] = deque()
         self._is_ready = True  # as far as posts are concerned, until `open`
         self.loop: AbstractEventLoop | None = None
 
@@ -244,7 +244,7 @@ class LeanInbox(LoopInbox):
                 self._queue, self._is_ready = _NO_MESSAGES, False
 
 
-_NO_MESSAGES: Final[deque[Any]] = deque(maxlen=0)
+_NO_MESSAGES: Final[deque[object]] = deque(maxlen=0)
 """Stands for the queue of every empty `LeanInbox`; it takes nothing in."""
 
 
@@ -288,7 +288,7 @@ class Gate:
                 with contextlib.suppress(RuntimeError):  # closed, so that no task waits there any more
                     loop.call_soon_threadsafe(_release, waiter)
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[object, None, None]:
         with self._lock:
             if self.is_open:
                 return

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from callboard.actors.protocol.errors import MissingExtra
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.json_text import pointer
 
@@ -78,7 +79,7 @@ def _is_pydantics_own(step: object) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] in ("pydantic", "pydantic_core")
 
 
-def _as_place(outer: dict[str, Any], inner: Any) -> Any:
+def _as_place(outer: JsonObject, inner: Any) -> Any:
     """Return the inner schema under the outer one's `ref`, by which other parts refer to it."""
     if "ref" not in outer:
         return inner

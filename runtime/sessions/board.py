@@ -22,7 +22,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import Diverged, SessionFailed
@@ -69,7 +69,7 @@ class Board:
         self.admits: Callable[[Start], Start | None] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
-        self.writing: Callable[[], set[asyncio.Task[Any]]] = set
+        self.writing: Callable[[], set[asyncio.Task[object]]] = set
         self.waits: Diverged | None = None  # for its code
         self.on_agent_end: list[Callable[[str], None]] = []
         self.watchers: list[Callable[[Event], object]] = []
@@ -345,7 +345,7 @@ class Board:
             self.cut_off()
             self.on_cut_off()
 
-    def running(self) -> "set[asyncio.Task[Any]]":
+    def running(self) -> "set[asyncio.Task[object]]":
         """Return the tasks of ports that may still answer."""
         return {task for port in self.ports.values() for task in port.running}
 

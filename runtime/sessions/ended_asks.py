@@ -4,13 +4,13 @@ An outcome needs the end of its ask, the type of its report, and the ends of the
 live session collects these as they are posted, a resumed one reads them from its log.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, Stopped
 from callboard.actors.protocol.profiles import Profile
@@ -128,7 +128,7 @@ def _type_of(profile: Profile | None) -> TypeName:
     return TypeName(profile.output_type, profile.schema) if profile else TypeName()
 
 
-_READERS: Final[Mapping[type, Callable[[AskReader, Event, Any], EndedAsk | None]]] = {
+_READERS: Final[Takers[AskReader, EndedAsk | None]] = {
     SessionOpened: AskReader._on_agents,
     Resumed: AskReader._on_agents,
     Forked: AskReader._on_fork,

@@ -222,11 +222,11 @@ class Opening(
     async with runtime.open(host) as session: ...
     """
 
-    def __init__(self, opens: Callable[[], Coroutine[Any, Any, Session[Any, Any]]]) -> None:
+    def __init__(self, opens: Callable[[], Coroutine[object, None, Session[Any, Any]]]) -> None:
         self._opens = opens
         self._session: Session[Any, Any] | None = None
 
-    def __await__(self) -> Generator[Any, Any, Session[Deps_contra, Out_co]]:
+    def __await__(self) -> Generator[object, None, Session[Deps_contra, Out_co]]:
         return self._opens().__await__()
 
     async def __aenter__(self) -> Session[Deps_contra, Out_co]:

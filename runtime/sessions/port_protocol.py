@@ -1,7 +1,7 @@
 """Ports as the board of a live session sees them."""
 
 import asyncio
-from typing import Any, Protocol
+from typing import Protocol
 
 from callboard.actors.protocol.events import Event
 
@@ -19,7 +19,7 @@ class Port(Protocol):
         """Post the answers that a polite end of the process owes; other requests stay open."""
 
     @property
-    def running(self) -> "set[asyncio.Task[Any]]":
+    def running(self) -> "set[asyncio.Task[object]]":
         """Return the tasks that work on requests and may answer by themselves."""
 
     async def aclose(self) -> None:

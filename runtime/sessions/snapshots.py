@@ -1,8 +1,7 @@
 """Snapshots of a session, built event by event."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -10,7 +9,7 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.events import Event, is_closed_after
+from callboard.actors.protocol.events import Event, Takers, is_closed_after
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, RequestApproval
 from callboard.actors.protocol.usage import ZERO, Usage
@@ -181,7 +180,7 @@ def _value(json: Json) -> object:
     return msgspec.json.decode(json)
 
 
-_HANDLERS: Final[dict[type, Callable[[SnapshotBuilder, Event, Any], None]]] = {
+_HANDLERS: Final[Takers[SnapshotBuilder, None]] = {
     Ask: SnapshotBuilder._ask,
     ModelReplied: SnapshotBuilder._reply,
     AskEnded: SnapshotBuilder._end,

@@ -53,8 +53,8 @@ async def bare(ctx: ProgramContext, prompt: str) -> str:
     return prompt
 
 
-def of_another_program(ctx: ProgramContext) -> Coroutine[Any, Any, Verdict]:
-    return assert_type(typed(ctx, "a"), Coroutine[Any, Any, Verdict])
+def of_another_program(ctx: ProgramContext) -> Coroutine[object, None, Verdict]:
+    return assert_type(typed(ctx, "a"), Coroutine[object, None, Verdict])
 
 
 def test_a_program_keeps_the_type_of_its_function() -> None:

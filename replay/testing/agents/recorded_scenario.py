@@ -19,7 +19,7 @@ from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.histories import HandedHistory
-from callboard.actors.protocol.immutable import Json, Message
+from callboard.actors.protocol.immutable import Json, JsonObject, Message
 from callboard.actors.protocol.origin import Makers
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -44,11 +44,11 @@ from callboard.replay.testing.world import Monitor
 from callboard.runtime.sessions.session_types import SessionTypes
 
 M = TypeVar("M", bound=Message)
-Value = Mapping[str, Any]
+Value = JsonObject
 _NOT_RECORDED: Final = "not_recorded"
-Step = tuple[Sequence[str], Mapping[str, Any]]
+Step = tuple[Sequence[str], JsonObject]
 """The ids of the answers that a step had, and its reply."""
-Block = Mapping[str, Any]
+Block = JsonObject
 _NO_RUN: Final = ModelFailure("not_recorded", "no run of this program was recorded for the ask")
 
 

@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, InvalidState, MisuseError
 from callboard.actors.protocol.histories import HandedHistory
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -286,8 +286,8 @@ def _context(
     state: Mapping[str, object],
     watch: ReadWatch,
     change: Callable[[Sequence[object], str], ToolsChange],
-) -> ToolContext[Any]:
-    made = ToolContext[Any](
+) -> ToolContext:
+    made = ToolContext(
         address=address,
         tool=call.tool,
         call_id=call.id,
@@ -316,7 +316,7 @@ def _used(
     if fake is None and tool.effect != "read":  # a campaign would repeat its effect thousands of times
         return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
     try:
-        value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=dict[str, Any]))
+        value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=JsonObject))
         found = _at_once(value, f"tool {tool.name}", _fake_for(tool.name))
         if isinstance(found, ToolOutput):
             return replace(unified_outcome(found, context, most, tool.output), telemetry=None)

@@ -11,7 +11,6 @@ The tools that each agent has, and those that a request offers with the messages
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -180,7 +179,7 @@ class ToolsInForce:
             self._profiles[who] = msgspec.structs.replace(profile, tools=tuple(heard[-1]))
 
 
-def offered(request: ModelRequest) -> dict[str, Any]:
+def offered(request: ModelRequest) -> dict[str, object]:
     """Return the definition of each tool that a model knows at the end of a request, by name."""
     changes = tuple(bytes(message) for message in request.messages if is_about_tools(message))
     return _offered(tuple(map(bytes, request.tools)), changes)

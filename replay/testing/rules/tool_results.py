@@ -8,13 +8,14 @@ Shared state: every update fits its declaration, and the state is what the log f
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.client_messages import Resumed, SessionOpened
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.layers import effective
 from callboard.actors.protocol.messages import Begin, Stop, TurnRequested
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
@@ -30,7 +31,7 @@ class Naive:
 
     def __init__(self) -> None:
         self.keys: dict[str, StateKey] = {}
-        self.values: dict[str, Any] = {}
+        self.values: JsonObject = {}
 
     def declare(self, keys: Iterable[StateKey]) -> None:
         """Take the keys that are not known yet."""
@@ -68,7 +69,7 @@ class Naive:
         elif isinstance(body, ToolReturned) and body.status == "ok":
             self.take(body)
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> JsonObject:
         """Return the values as they are now."""
         return dict(self.values)
 
@@ -109,7 +110,7 @@ class StateUpdates(Invariant):
                 self.broken(event.seq, f"a tool of {event.recipient} has read {key!r}, which is not declared")
 
 
-def states_at(events: Iterable[Event], wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
+def states_at(events: Iterable[Event], wanted: Iterable[int]) -> dict[int, JsonObject]:
     """Return the shared state before each of these events, by its seq."""
     naive, found, seqs = Naive(), {}, set(wanted)
     for event in events:
@@ -131,7 +132,7 @@ class _Call(msgspec.Struct, frozen=True):
     body: CallTool
     spec: ToolSpec
     basis: tuple[object, ...]
-    state: dict[str, Any]
+    state: JsonObject
 
 
 class CachedAnswers(Invariant):

@@ -4,14 +4,14 @@ The requests of each program are kept as plain lists, and read again from the st
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.conversation import blocks_of
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.immutable import NULL, JsonObject
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.prompts import ASK_MODEL
@@ -33,7 +33,7 @@ class WholeRequests:
     """The whole requests of every program so far."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[str, dict[str, Any]]] = {}
+        self._asked: dict[str, dict[str, JsonObject]] = {}
         self._places: dict[tuple[str, int, int], str] = {}
         self._due: dict[str, set[int]] = {}
         self._carriers: dict[str, bool] = {}
@@ -141,7 +141,7 @@ class WholeRequests:
         if who not in self._ending:
             self._due[who] = {place for place, block in enumerate(asks) if block["id"] in found}
 
-    def _read(self, who: str, asked: dict[str, Any]) -> dict[str, Any] | None:
+    def _read(self, who: str, asked: JsonObject) -> JsonObject | None:
         known, messages = self._asked[who], []
         for item in asked.get("messages") or ():
             if isinstance(item, dict):
@@ -157,7 +157,7 @@ class WholeRequests:
         like = known.get(asked.get("like", ""))
         if like is None and asked.get("like"):
             return None
-        head: dict[str, Any] = {name: (like or asked).get(name) for name in _HEAD}
+        head: JsonObject = {name: (like or asked).get(name) for name in _HEAD}
         if like is None:
             system = head["system"] or []
             head["system"] = [{"type": "text", "text": system}] if isinstance(system, str) else system
@@ -165,13 +165,13 @@ class WholeRequests:
         return {"messages": messages, **head, "max_tokens": asked.get("max_tokens") or 0}
 
 
-def _blocks_of(reply: ModelReplied) -> list[dict[str, Any]] | None:
+def _blocks_of(reply: ModelReplied) -> list[JsonObject] | None:
     """Return the blocks of a reply; None for one that is not made of blocks, which is no answer."""
     blocks = msgspec.json.decode(reply.content)
     is_readable = isinstance(blocks, list) and all(isinstance(block, dict) for block in blocks)
     return blocks if is_readable else None
 
 
-def _calls_in(step: ModelReplied) -> list[dict[str, Any]]:
+def _calls_in(step: ModelReplied) -> list[JsonObject]:
     """Return the calls of a step; none of one that cannot be read, whose agent fails."""
     return [block for block in _blocks_of(step) or () if block.get("type") == "tool_use"]

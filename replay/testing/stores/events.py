@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial, wraps
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -78,7 +78,7 @@ def json_text(characters: int, letter: str = "x") -> msgspec.Raw:
     return msgspec.Raw(b'"' + letter.encode() * (characters - 2) + b'"')
 
 
-def event(seq: int, body: AnyMessage | None = None, **envelope: Any) -> Event:
+def event(seq: int, body: AnyMessage | None = None, **envelope: object) -> Event:
     """Make an event with a plain envelope. envelope: fields to change."""
     one = Event(seq, AT_MS + seq, "supervisor", "host", seq - 1, body or Cancel(f"reason {seq}"))
     return msgspec.structs.replace(one, **envelope)

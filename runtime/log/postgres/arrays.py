@@ -66,7 +66,7 @@ def register(adapters: Any) -> None:
     class _Sent(Dumper):
         format = Format.BINARY
 
-        def dump(self, obj: Any) -> bytes:
+        def dump(self, obj: bytes) -> bytes:
             return bytes(obj)
 
     for kind, number in OIDS.items():

@@ -8,13 +8,14 @@ result of a command with an event is read from the log, so no crash of the owner
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError, SessionEnded
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import Texts, texts
+from callboard.runtime.log.postgres.link import Row
 from callboard.runtime.log.postgres.tables import Tables, is_text
 from callboard.runtime.log.protocol import no_session
 from callboard.runtime.log.session_rows import HIDDEN
@@ -145,7 +146,7 @@ class CommandTables:
             if row.session == session:
                 self.answer(worker, row, answer)
 
-    def _row(self, row: Sequence[Any]) -> CommandRow:
+    def _row(self, row: Row) -> CommandRow:
         number, session, request_id, body, seq, answer = row
         return CommandRow(
             number, session, request_id, self.shown(session, body), seq, self.shown(session, answer)
@@ -160,5 +161,5 @@ class CommandTables:
             return kept
         return self._cipher.open(("details", session), bytes.fromhex(kept)).decode()
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         return self._tables.rows(statement, values)

@@ -13,9 +13,10 @@ Rules
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.runtime.log.postgres.arrays import int8s, texts
+from callboard.runtime.log.postgres.link import Row
 
 LEASE_MS: Final = 15_000  # of a follower, renewed each third
 QUEUE_USAGE_MAX: Final = 0.1  # of the server's queue of notifications, 8 GB: a healthy one is empty
@@ -48,7 +49,7 @@ _STATUS: Final = (
 )
 NOTIFY: Final = "SELECT pg_notify(n.channel, n.payload) FROM unnest(%s, %s) AS n(channel, payload)"
 
-Run = Callable[[str, Sequence[Any]], list[Any]]
+Run = Callable[[str, Sequence[object]], list[Row]]
 """Runs a statement, in which `{s}` stands for the schema, and returns its rows."""
 
 

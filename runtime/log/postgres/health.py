@@ -7,11 +7,12 @@ role, a database or PGOPTIONS may change them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.runtime.log.postgres.address import Address
+from callboard.runtime.log.postgres.link import Row
 
-Rows = Callable[[str], Sequence[Any]]
+Rows = Callable[[str], Sequence[Row]]
 """Runs a statement without parameters, and returns its rows."""
 
 _DURABLE: Final = ("on", "remote_apply")

@@ -13,7 +13,7 @@ A runtime that opens sessions by itself holds them in the same way, as a worker 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import json
 
@@ -23,6 +23,7 @@ from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.followers import FollowerTables
 from callboard.runtime.log.postgres.health import Health, health_of
+from callboard.runtime.log.postgres.link import Row
 from callboard.runtime.log.postgres.migrating import check_usable, newest
 from callboard.runtime.log.postgres.tables import Tables, is_text
 
@@ -309,11 +310,11 @@ class LeaseTables:
         """Return the settings of the server on which the promises of the log depend."""
         return health_of(self._run, self._tables.link.address)
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         return self._tables.rows(statement, values)
 
 
-def _waiting(row: Sequence[Any], tag: str = "") -> WaitingSession:
+def _waiting(row: Row, tag: str = "") -> WaitingSession:
     return WaitingSession(row[0], row[1], row[2], tuple(row[3]), row[4], row[5], tag)
 
 
@@ -321,6 +322,6 @@ def _tag_among(start: str, scopes: Sequence[str]) -> str:
     return min((one for one in scopes if start and one.startswith(start)), default="")
 
 
-def _state(row: Sequence[Any]) -> WorkerState:
+def _state(row: Row) -> WorkerState:
     number, hosts, slots, running, is_draining = row
     return WorkerState(number, tuple(hosts), slots, running, is_draining)

@@ -13,7 +13,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import StoreFailed, StoreLocked
 from callboard.runtime.log.postgres import arrays
@@ -28,6 +28,8 @@ from callboard.runtime.log.postgres.store_errors import (
 )
 
 T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+"""A row of a result. The statement says the kinds of its columns, which no type checker can read."""
 
 PATIENCE_S: Final = 30.0  # for a server that stops and starts again; later every call raises StoreFailed
 CONNECT_TIMEOUT_S: Final = 10
@@ -89,7 +91,7 @@ class Link:
 
     # --- statements ---------------------------------------------------------------
 
-    def read(self, query: str, values: Sequence[Any] = (), doing: str = "reading") -> list[Any]:
+    def read(self, query: str, values: Sequence[object] = (), doing: str = "reading") -> list[Row]:
         """Run a statement that changes nothing, on another connection if this one was cut."""
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -102,7 +104,7 @@ class Link:
             f"{self.address}: {doing} failed: the connection is cut each time; look for its cause"
         )
 
-    def execute(self, query: str, values: Sequence[Any] = (), doing: str = "writing") -> list[Any]:
+    def execute(self, query: str, values: Sequence[object] = (), doing: str = "writing") -> list[Row]:
         """Run a statement once. Raises Cut, StoreError; psycopg's error for one that may be repeated.
 
         `BEGIN` may have a second statement, whose rows are returned.

@@ -67,7 +67,7 @@ def check_readable(link: Link) -> None:
 
 def values(link: Link) -> dict[str, str]:
     """Return the values of the table `meta`. Raises CorruptLog."""
-    found = dict(link.read(f"SELECT key, value FROM {quoted(link.address.schema)}.meta"))
+    found: dict[str, str] = dict(link.read(f"SELECT key, value FROM {quoted(link.address.schema)}.meta"))
     for key in _KEYS:
         if key not in found:
             raise CorruptLog(

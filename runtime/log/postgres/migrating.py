@@ -32,7 +32,7 @@ def version(execute: Execute, schema: str) -> Version:
     if not has_table(execute, schema, "meta"):
         return Version(0, 0)
     rows = execute(f"SELECT key, value FROM {quoted(schema)}.meta WHERE key IN ('schema', 'since')")
-    kept = dict(rows)
+    kept: dict[str, str] = dict(rows)
     try:
         return Version(int(kept["schema"]), int(kept.get("since", kept["schema"])))
     except (KeyError, ValueError):

@@ -14,7 +14,7 @@ Rules
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from callboard.actors.cluster.shares import Holding, Renewal
 from callboard.actors.protocol.errors import StoreLocked
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.log.postgres.arrays import int8s, texts
+from callboard.runtime.log.postgres.link import Row
 from callboard.runtime.log.postgres.tables import Tables
 
 ATTEMPTS_MAX: Final = 20  # of a report while others are faster
@@ -147,15 +148,15 @@ class PlaceTables:
         """Return the places of all workers, also of those whose lease has ended."""
         return [PlacesRow(*row) for row in self._run(_STATUS)]
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         return self._tables.rows(statement, values)
 
 
-def _holding(row: Sequence[Any]) -> Holding:
+def _holding(row: Row) -> Holding:
     return Holding(Renewal(*row[:9]), *row[9:13])
 
 
-def _columns(changed: Sequence[Holding]) -> list[Any]:
+def _columns(changed: Sequence[Holding]) -> list[object]:
     rows = [(*_reported(one.last), one.held, one.used, one.at_ms, one.tag_used) for one in changed]
     numbers = [int8s(column) for column in zip(*rows, strict=True)] if rows else [int8s([])] * 12
     return [texts(one.last.tag for one in changed), *numbers]

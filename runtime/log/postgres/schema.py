@@ -24,14 +24,15 @@ by the quoted name of the schema. Released migrations do not change: new tables 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import StoreReadOnly, StoreUnreadable
+from callboard.runtime.log.postgres.link import Row
 
 SERVER_MIN: Final = 130_000  # pg_xact_status by pg_current_xact_id, and runtime pruning of partitions
 PARTITION_SESSIONS: Final = 65_536
 
-Execute = Callable[..., Sequence[Any]]
+Execute = Callable[..., Sequence[Row]]
 """Runs a statement with its parameters, and returns its rows."""
 
 # A function, because each of its queries sees what was committed before it: the sums are those behind the

@@ -10,7 +10,7 @@ of scope and period, for one statement.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.arrays import int8s, texts
+from callboard.runtime.log.postgres.link import Row
 from callboard.runtime.log.postgres.tables import Tables
 from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.spending import (
@@ -74,7 +75,7 @@ class SpendingTables:
 
     # --- in the statement of a batch ------------------------------------------------
 
-    def columns(self, nets: Sequence[tuple[int, NetChanges]]) -> list[Any]:
+    def columns(self, nets: Sequence[tuple[int, NetChanges]]) -> list[object]:
         """Return the columns of the changes of some sessions, named by their numbers."""
         charges = [(number, *row) for number, net in nets for row in self._charges(net)]
         opened = [(number, *row) for number, net in nets for row in self._opened(net.opened.values())]
@@ -87,19 +88,19 @@ class SpendingTables:
             *_columns(closed, (int8s, texts)),
         ]
 
-    def _charges(self, net: NetChanges) -> list[tuple[Any, ...]]:
+    def _charges(self, net: NetChanges) -> list[tuple[object, ...]]:
         return [
             (self._texts.scope(scope), period, amount.tokens, amount.micro_usd, self._texts.name(scope))
             for (scope, period), amount in net.charges.items()
         ]
 
-    def _opened(self, reservations: Iterable[Reservation]) -> list[tuple[Any, ...]]:
+    def _opened(self, reservations: Iterable[Reservation]) -> list[tuple[object, ...]]:
         return [
             (self._texts.call(one.key), one.key.session, one.key.epoch, self._texts.held(one))
             for one in reservations
         ]
 
-    def _spans(self, reservations: Iterable[Reservation]) -> list[tuple[Any, ...]]:
+    def _spans(self, reservations: Iterable[Reservation]) -> list[tuple[object, ...]]:
         return [
             (self._texts.call(one.key), self._texts.scope(scope), period, one.need.tokens, one.need.micro_usd)
             for one in reservations
@@ -156,14 +157,14 @@ class SpendingTables:
         """Charge all open reservations of a session that is deleted."""
         self.hand_over(session_id, sys.maxsize, (), (), at_ms)
 
-    def _run(self, statement: str, values: Sequence[Any]) -> None:
+    def _run(self, statement: str, values: Sequence[object]) -> None:
         self._tables.rows(statement, values)
 
     # --- reading --------------------------------------------------------------------
 
     def read(self, scopes: Sequence[str] | None = None) -> Spending:
         """Return the spending of these scopes; None for all."""
-        query, bounds = f"{_SPENT} WHERE (tokens <> 0 OR micro_usd <> 0)", list[Any]()
+        query, bounds = f"{_SPENT} WHERE (tokens <> 0 OR micro_usd <> 0)", list[object]()
         if scopes is not None:
             query += " AND scope = ANY(%s)"
             bounds = [texts(map(self._texts.scope, scopes))]
@@ -216,24 +217,26 @@ class SpendingTables:
         return [replace(row, usage=sums[row.session_id]) if row.session_id in sums else row for row in rows]
 
 
-def usage_columns(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+def usage_columns(rows: Sequence[tuple[object, ...]]) -> list[object]:
     """Return the columns of rows of usage."""
     return _columns(rows, (int8s, texts, texts, texts, *[int8s] * len(_FIGURES)))
 
 
-def usage_rows(usage: Mapping[int, Mapping[Place, Usage]]) -> list[tuple[Any, ...]]:
+def usage_rows(usage: Mapping[int, Mapping[Place, Usage]]) -> list[tuple[object, ...]]:
     """Return the rows of the usage of sessions, by their numbers."""
     return [
         (number, *place, *figures(one)) for number, found in usage.items() for place, one in found.items()
     ]
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], kinds: Sequence[Any]) -> list[Any]:
+def _columns(
+    rows: Sequence[tuple[object, ...]], kinds: Sequence[Callable[[list[Any]], object]]
+) -> list[object]:
     """Return rows as an array for each column."""
     return [kind([row[at] for row in rows]) for at, kind in enumerate(kinds)]
 
 
-def _usage_row(row: Sequence[Any]) -> UsageRow:
+def _usage_row(row: Row) -> UsageRow:
     session, day, model, profile, *counts = row
     if any(one < 0 for one in counts):
         raise CorruptLog(

@@ -1,6 +1,7 @@
 """Errors of the server and of psycopg as errors of callboard, each with the user's next step."""
 
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from callboard.actors.protocol.errors import (
     MissingExtra,
@@ -43,7 +44,7 @@ _PASSING: Final = ("57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 """Of a server that stops or starts, of limits of idle connections, and of one without a free connection."""
 
 
-def driver() -> Any:
+def driver() -> ModuleType:
     """Return psycopg. Raises MissingExtra."""
     try:
         import psycopg

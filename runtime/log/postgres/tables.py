@@ -6,7 +6,7 @@ Every page is one statement, so that no reader keeps a snapshot that would hold 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.postgres.arrays import byteas, int8s, texts
-from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.link import Link, Row
 from callboard.runtime.log.postgres.schema import quoted
 from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
@@ -98,7 +98,7 @@ class Tables:
         self.schema = quoted(link.address.schema)
         self._cipher = cipher
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[Row]:
         """Return the rows of a query, in which `{s}` stands for the schema."""
         return self.link.read(query.replace("{s}", self.schema), values)
 
@@ -213,7 +213,7 @@ class Tables:
         except ValueError:
             return b"?"  # which does not decrypt
 
-    def _session_row(self, row: Sequence[Any]) -> SessionRow:
+    def _session_row(self, row: Row) -> SessionRow:
         number, session_id, epoch, head, created_ms, title, status, kind, failures, last_ms = row[:10]
         host, details, parent, base = row[10:]
         found = self.details(session_id, details)
@@ -313,7 +313,7 @@ class Tables:
         if head.seq == entry.head.seq and head.digest != entry.head.digest:
             raise corrupt(entry.session_id, max(1, head.seq), "is not the one that its session ends with")
 
-    def _stored(self, entry: Entry, page: list[Any]) -> list[Stored]:
+    def _stored(self, entry: Entry, page: list[Row]) -> list[Stored]:
         made, blobs = [], self._blobs(entry, page)
         for seq, at, sender, recipient, cause, body, digest, kept in page:
             if self._cipher is not None:
@@ -323,7 +323,7 @@ class Tables:
             made.append(Stored(seq, at, sender, recipient, cause, body, digest))
         return made
 
-    def _sealed(self, entry: Entry, page: list[Any], *, with_data: bool) -> list[Sealed]:
+    def _sealed(self, entry: Entry, page: list[Row], *, with_data: bool) -> list[Sealed]:
         made, blobs = [], self._blobs(entry, page)
         for seq, at, sender, recipient, cause, body, digest, kept in page:
             if self._cipher is not None:
@@ -334,7 +334,7 @@ class Tables:
             made.append(Sealed(seq, at, sender, recipient, cause, body, cuts, digest))
         return made
 
-    def _blobs(self, entry: Entry, page: list[Any]) -> dict[bytes, bytes]:
+    def _blobs(self, entry: Entry, page: list[Row]) -> dict[bytes, bytes]:
         """Return the large values of a page, by the digests under which they are kept."""
         odd = [row for row in page if row[7] is not None]
         if not odd:

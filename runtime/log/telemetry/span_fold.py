@@ -18,13 +18,13 @@ Rules
   - The end of an ask ends all that is still open below it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, Resumed, SessionOpened
 from callboard.actors.protocol.endings import STATUS
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Takers
 from callboard.actors.protocol.messages import (
     Begin,
     Delegate,
@@ -266,7 +266,7 @@ class SpanFold:
         return () if call is None else (call.ended(event, event.at, "ok", ""),)
 
 
-_HANDLERS: Final[dict[type, Callable[[SpanFold, Event, Any], tuple[Span, ...]]]] = {
+_HANDLERS: Final[Takers[SpanFold, tuple[Span, ...]]] = {
     SessionOpened: SpanFold.opened,
     Resumed: SpanFold.resumed,
     Forked: SpanFold.forked,

@@ -19,9 +19,9 @@ import msgspec
 from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
 from botocore.exceptions import EventStreamError
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.models.call_arguments import CallBlock, once_each
 from callboard.runtime.models.failures import CallFailed, garbage_answer
-from callboard.runtime.models.layered.dialects import JsonObject
 
 _TOLD: Final = frozenset({"stopReason", "usage", "trace"})
 _CALL: Final = "toolUse"

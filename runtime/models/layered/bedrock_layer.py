@@ -35,11 +35,11 @@ from pydantic_ai.models.bedrock import BedrockConverseModel
 from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
 from pydantic_ai.settings import ModelSettings
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.failures import CallFailed, garbage_answer
 from callboard.runtime.models.layered.aws_events import Events
-from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.wire import EXCHANGE, Captured
 

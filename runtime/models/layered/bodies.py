@@ -14,12 +14,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from callboard.actors.protocol.immutable import Json
-from callboard.runtime.models.layered.dialects import CHAT, Dialect, JsonObject
+from callboard.actors.protocol.immutable import Json, JsonObject
+from callboard.runtime.models.layered.dialects import CHAT, Dialect
 from callboard.runtime.sanitize import check_json
 
 _REASONING: Final = ("reasoning", "reasoning_content")
@@ -103,7 +103,7 @@ def with_mark(items: bytes, mark: JsonObject) -> bytes:
     start = items.rfind(b'{"role":')
     last: JsonObject = {}
     with suppress(msgspec.DecodeError):
-        last = msgspec.json.decode(items[start:], type=dict[str, Any]) if start >= 0 else {}
+        last = msgspec.json.decode(items[start:], type=JsonObject) if start >= 0 else {}
     content = last.get("content", [])
     end = len(content)
     while end and "document" in content[end - 1]:  # no mark may follow some of them

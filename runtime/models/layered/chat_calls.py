@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.models.call_arguments import (
     CONTRADICTED,
     DOUBLED,
@@ -32,7 +33,6 @@ from callboard.runtime.models.call_arguments import (
     same_object,
     settled,
 )
-from callboard.runtime.models.layered.dialects import JsonObject
 
 Key: TypeAlias = tuple[int | str | None, ...]
 _KEYS: Final = frozenset({"index", "id", "type", "function"})

@@ -17,11 +17,11 @@ Only `data` lines are read: no dialect tells anything in the others that its dat
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.repairs import InputRules
 
-JsonObject: TypeAlias = dict[str, Any]
 """An object of JSON whose form is known to the reader only."""
 
 

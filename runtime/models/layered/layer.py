@@ -26,14 +26,14 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
 from callboard.actors.protocol.request import ModelRequest as Asked
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Sent
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.layered.bodies import Known, New, SentConversations, documents_in
-from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
+from callboard.runtime.models.layered.dialects import RESPONSES, Dialect
 from callboard.runtime.models.layered.messages import Maker, converted, system_text
 from callboard.runtime.models.layered.replies import Askable, answer_of, failure_of
 from callboard.runtime.models.layered.schemas import is_strict, sendable

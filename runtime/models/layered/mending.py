@@ -28,6 +28,7 @@ from typing import Final, NamedTuple, Protocol
 
 import httpx2
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNFINISHED, Settled
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.chat_calls import JoinedCall, Piece, joined, piece_of
@@ -35,7 +36,6 @@ from callboard.runtime.models.layered.dialects import (
     CHAT,
     GENERATE_CONTENT,
     Dialect,
-    JsonObject,
     Mender,
     Split,
     data_of,

@@ -34,11 +34,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.failures import CallFailed
-from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.models.layered.parts import arguments_of, part_of
 
 ERROR: Final = "Error: "

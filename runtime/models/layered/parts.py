@@ -19,7 +19,7 @@ reply, gets one of ours, `call_<turn>_<number>`; its part keeps the id that came
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from pydantic import TypeAdapter
@@ -34,9 +34,8 @@ from pydantic_ai.messages import (
 )
 
 from callboard.actors.protocol.errors import InvalidPrompt
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.runtime.models.call_arguments import cleaned
-from callboard.runtime.models.layered.dialects import JsonObject
 from callboard.runtime.sanitize import check_json, clean_text, encoded
 
 _PARTS: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
@@ -119,7 +118,7 @@ def _input(arguments: object) -> object:
     return checked if bytes(checked).startswith(b"{") else written
 
 
-def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePart:
+def part_of(block: JsonObject, raw_input: Json | None) -> ModelResponsePart:
     """Return the part of a block of an assistant message. raw_input: of a call, as bytes."""
     known: JsonObject = dict(block.get("part") or {})
     if block["type"] == "text" and known.keys() <= {"part_kind"}:
@@ -127,7 +126,7 @@ def part_of(block: Mapping[str, Any], raw_input: Json | None) -> ModelResponsePa
     return _PARTS.validate_python({**known, **_told(block, known, raw_input)})
 
 
-def _told(block: Mapping[str, Any], known: JsonObject, raw_input: Json | None) -> JsonObject:
+def _told(block: JsonObject, known: JsonObject, raw_input: Json | None) -> JsonObject:
     """Return the fields of a part that its block holds in the form of the Messages API."""
     kind = block["type"]
     if kind in ("text", "thinking"):
@@ -146,7 +145,7 @@ def _call_of(block: Mapping[str, object], raw_input: Json | None) -> JsonObject:
     return {"part_kind": "tool-call", "tool_name": block["name"], "args": arguments}
 
 
-def _image_of(source: Mapping[str, Any]) -> BinaryContent:
+def _image_of(source: JsonObject) -> BinaryContent:
     return BinaryContent(base64.b64decode(source["data"]), media_type=source["media_type"])
 
 

@@ -8,8 +8,8 @@ event. The id of a call is what its result will name, so it decides where it is 
 from collections.abc import Sequence
 from typing import Final
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.models.call_arguments import CONTRADICTED, NAMELESS, NO_NAME, UNCLEAR, Settled, settled
-from callboard.runtime.models.layered.dialects import JsonObject
 
 CALL: Final = "function_call"
 

@@ -16,9 +16,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.models.call_arguments import DOUBLED, Settled, same_object
 from callboard.runtime.models.failures import broken_stream
-from callboard.runtime.models.layered.dialects import JsonObject, value_of
+from callboard.runtime.models.layered.dialects import value_of
 from callboard.runtime.models.layered.responses_items import CALL, Item, Items
 
 OnText = Callable[[str], None]

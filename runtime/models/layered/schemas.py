@@ -23,8 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.actors.protocol.immutable import Json
-from callboard.runtime.models.layered.dialects import JsonObject
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.runtime.schemas.subschema_index import PLACES
 
 STRICT_DEPTH_MAX: Final = 5

@@ -10,18 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from callboard.actors.protocol.errors import MissingExtra, MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.near_names import near_names
 from callboard.actors.protocol.profiles import Prices, PriceTier
 from callboard.actors.protocol.repairs import InputRules
-from callboard.runtime.models.layered.dialects import (
-    CHAT,
-    CONVERSE,
-    GENERATE_CONTENT,
-    RESPONSES,
-    Dialect,
-    JsonObject,
-)
+from callboard.runtime.models.layered.dialects import CHAT, CONVERSE, GENERATE_CONTENT, RESPONSES, Dialect
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.schemas import sendable, sendable_to_gemini
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import httpx2
 import msgspec
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.answer_bodies import documents_of, error_in, start_of
 from callboard.runtime.models.failures import (
@@ -33,7 +34,7 @@ from callboard.runtime.models.layered.bodies import (
     with_ids,
     with_mark,
 )
-from callboard.runtime.models.layered.dialects import RESPONSES, Dialect, JsonObject
+from callboard.runtime.models.layered.dialects import RESPONSES, Dialect
 from callboard.runtime.models.layered.mending import joined_answer, mended
 from callboard.runtime.models.protocol import OnText
 from callboard.runtime.models.translator import endpoint_of
@@ -188,7 +189,7 @@ class LayeredClient(httpx2.AsyncClient):
         )
 
     async def _sent(
-        self, exchange: Exchange, request: httpx2.Request, options: dict[str, Any]
+        self, exchange: Exchange, request: httpx2.Request, options: JsonObject
     ) -> httpx2.Response:
         try:
             response = await super().send(request, stream=True, **{**options, "follow_redirects": False})

@@ -140,7 +140,7 @@ class Table:
     async def until_it_waits(self) -> None:
         """Let the model answer while an actor has messages for more than two passes."""
         self.busy.open(
-            asyncio.get_running_loop(), lambda queue, most: len(queue) and (queue.popleft() or most)
+            asyncio.get_running_loop(), lambda queue, most: most if queue and queue.popleft() == 0 else 0
         )
         for _ in range(6):
             self.busy.put(0)

@@ -313,9 +313,9 @@ def test_an_end_that_raises_keeps_no_other_from_its_own() -> None:
 
 def test_a_lean_inbox_hands_over_messages_from_any_thread_in_order_and_is_empty_afterwards() -> None:
     async def run() -> None:
-        inbox, seen = LeanInbox(), list[int]()
+        inbox, seen = LeanInbox(), list[object]()
 
-        def work(queue: deque[int], messages_max: int) -> int:
+        def work(queue: deque[object], messages_max: int) -> int:
             count = min(len(queue), messages_max)
             seen.extend(queue.popleft() for _ in range(count))
             return count

@@ -10,6 +10,7 @@ from callboard.actors.cluster.shares import Renewal
 from callboard.actors.protocol.errors import StoreLocked
 from callboard.actors.session.capacity import Capacity
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.link import Row
 from callboard.runtime.log.postgres.places import (
     PlaceTables,
     Report,
@@ -83,7 +84,7 @@ def test_a_report_behind_a_faster_one_reads_again(place: OnServer, monkeypatch: 
         one, two = workers
         run, faster = tables._run, [True]
 
-        def interrupted(statement: str, values: object = ()) -> list[object]:
+        def interrupted(statement: str, values: object = ()) -> list[Row]:
             if statement.startswith("WITH moved") and faster.pop():
                 tables._run = run  # type: ignore[method-assign]  # the other worker is not interrupted
                 assert said(tables, report(two, 1, 0, 0, 3), 0, FOUR, 0).share == 3
