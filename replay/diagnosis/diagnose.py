@@ -139,6 +139,7 @@ class Diagnosis:
             self.suspects,
             self._origin,
         ]
+        self._takes: dict[str, list[_Take]] = {}
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
@@ -146,8 +147,12 @@ class Diagnosis:
 
     def take(self, event: Event) -> None:
         """Add the next event."""
-        for check in self.takers(event.kind):
-            check.take(event)
+        kind = event.kind
+        takes = self._takes.get(kind)
+        if takes is None:
+            takes = self._takes[kind] = [taker.take for taker in self.takers(kind)]
+        for take in takes:
+            take(event)
 
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""
