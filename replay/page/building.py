@@ -143,7 +143,7 @@ _NAMES: Final = (
 MODULES: Final = tuple(f"{name}.js" for name in _NAMES.split())
 """The page's own modules, each before those that import it."""
 
-FIRST_MODULES: Final = ("copies.js", "words.js", "elements.js", "acts.js", "sessions.js")
+FIRST_MODULES: Final = ("copies.js", "words.js", "elements.js", "acts.js", "contents.js", "sessions.js")
 """Those of the page of all sessions."""
 
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
