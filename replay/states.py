@@ -205,11 +205,13 @@ def state_digest(state: ActorState) -> str:
 
 def to_jsonable(value: object) -> object:
     """Return a state, or a part of it, with lists and dicts in place of its maps."""
+    if not isinstance(value, msgspec.Struct):
+        return value
     if isinstance(value, IntMap):
         found = {key: to_jsonable(one) for key, one in value.items()}
         return list(found.values()) if list(found) == list(range(len(found))) else found
     # Messages and their parts are tagged or leave defaults out; they hold no maps, so the encoder takes them.
-    if not isinstance(value, msgspec.Struct) or _is_tagged(value.__struct_config__):
+    if _is_tagged(value.__struct_config__):
         return value
     return {name: to_jsonable(getattr(value, name)) for name in value.__struct_fields__}
 

@@ -165,9 +165,8 @@ class Acts:
         if command.seq > command.seen:
             raise MisuseError(f"call {command.seq} is not on your page yet: look at it before you answer")
         said = (command.is_approved, command.note, command.by)
-        given = ApprovalAnswer(
-            *said, is_always=command.is_always, values=command.values, reuses=command.reuses
-        )
+        changed = (command.arguments, command.is_always, command.values)
+        given = ApprovalAnswer(*said, *changed, reuses=command.reuses, labels=command.labels)
         log = self._open_log(self._logs[number])
         await log.open()
         try:

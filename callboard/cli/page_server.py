@@ -3,7 +3,7 @@
     GET   (nothing)   the page of the session that is shown, or that of all sessions
     GET   session     the page of a session: log, session, beside
     GET   more        what such a page lacks: lines, events
-    GET   rows        the sessions of a log; `findings` of some of them
+    GET   rows        the sessions of a log; `findings` of some of them, and those `holding` a text
     GET   waiting     the calls of a session that wait for a person
     GET   cost        the cost of a fork before it runs; `variants` of a session
     POST  act         an act of a person; only with `--act`
@@ -61,6 +61,7 @@ _READS: Final[Mapping[str, tuple[Read, bytes]]] = {
     "more": (PageViews.more, _TEXT),
     "rows": (PageViews.rows, _JSON),
     "findings": (PageViews.findings, _JSON),
+    "holding": (PageViews.holding, _JSON),
     "cost": (PageViews.cost, _JSON),
     "variants": (PageViews.variants, _JSON),
 }

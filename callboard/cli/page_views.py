@@ -18,7 +18,7 @@ from callboard.cli.fork_command import Variant, variant_json, variant_of
 from callboard.replay.forks import ForkCost, fork_cost, lineage
 from callboard.replay.page.building import LivePage, booted
 from callboard.replay.page.live_pair import LivePair
-from callboard.replay.page.sessions import KnownFindings, rows_json, sessions_page
+from callboard.replay.page.sessions import KnownFindings, held_by, rows_json, sessions_page
 from callboard.replay.recording import Recording
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.offline import open_questions, shown
@@ -31,6 +31,7 @@ _PAGES_MAX: Final = 4
 
 _VARIANTS_MAX: Final = 50
 _LISTED_MAX: Final = 100  # sessions whose findings are asked for at once
+_SEARCHED_MAX: Final = 20  # sessions that are searched for one question
 _CHANGED: Final = Json(b'"?"')  # in place of a value that is not typed yet
 
 Asked = Mapping[str, str]
@@ -128,6 +129,12 @@ class PageViews:
         log = self.place(asked).log
         known = self._findings.setdefault(log, KnownFindings(self.reader(log)))
         return msgspec.json.encode(known.of(asked.get("sessions", "").split("\n")[:_LISTED_MAX]))
+
+    def holding(self, asked: Asked) -> bytes:
+        """Return which of the sessions that a query names, in lines, hold a text: see `held_by`."""
+        reader = self.reader(self.place(asked).log)
+        names = asked.get("sessions", "").split("\n")[:_SEARCHED_MAX]
+        return msgspec.json.encode({name: held_by(reader, name, asked.get("text", "")) for name in names})
 
     def row(self, place: Place) -> SessionRow | None:
         """Return the row of a session; None if the log has none of this id."""

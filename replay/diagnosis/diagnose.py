@@ -5,9 +5,10 @@ loops, tasks that were tried again, calls in doubt, repeated errors, approvals w
 models, words that were not heard, late reports, lost cache prefixes, calls repeated after their results were
 cleared, answers above their need, cut and empty answers.
 Guesses, which a finding marks: words that came too late, reads before another's write, files that a sibling
-overwrote, ids and numbers with a slip, denied work that was done another way, empty values after an error,
-bad news without a word of it, questions without an answer, effects that were repeated, also after a timeout,
-reports that differ from their siblings' or were not used, tools that always say the same.
+overwrote, ids and numbers with a slip, ids of a sibling, texts of results that were obeyed, denied work that
+was done another way, empty values after an error, bad news without a word of it, questions without an answer,
+effects that were repeated, also after a timeout, first pages taken for all, reports that contradict each
+other, differ from their siblings' or were not used, tools that always say the same.
 
 Of a session that was made of a transcript, findings are left out that need what it lacks: the system prompt
 and the tools, which count for the need of a call, the effects of tools, and the moment at which words came.
@@ -22,6 +23,7 @@ from callboard.actors.protocol.client_messages import RECORDED, Forked, SessionO
 from callboard.actors.protocol.events import Event
 from callboard.replay.diagnosis.calls import InDoubt, Loops, RepeatedErrors, SameAnswers, SentAgain
 from callboard.replay.diagnosis.cleared import ClearedAgain
+from callboard.replay.diagnosis.conflicts import Conflicts
 from callboard.replay.diagnosis.copies import CopiedIds, CopiedNumbers
 from callboard.replay.diagnosis.ends import (
     CutAnswers,
@@ -42,10 +44,13 @@ from callboard.replay.diagnosis.finding import (
     ToolCalls,
     each_once,
 )
+from callboard.replay.diagnosis.followed import FollowedTexts
 from callboard.replay.diagnosis.models import AboveNeed, AskedBack, OtherModels, Retries
+from callboard.replay.diagnosis.pages import FirstPages
 from callboard.replay.diagnosis.refusals import ChangedApprovals, LateWords, MadeCalls, OtherWays, refusals
 from callboard.replay.diagnosis.reports import Outliers, UnusedReports
 from callboard.replay.diagnosis.resources import Overwrites, StaleReads
+from callboard.replay.diagnosis.strangers import SiblingIds
 from callboard.replay.diagnosis.untold import Defaulted, RepeatedEffects, UntoldErrors
 from callboard.replay.reading import START, Source
 from callboard.replay.refused_calls import RefusedCall, Suspects
@@ -78,7 +83,11 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     AskedBack,
     SentAgain,
     RepeatedEffects,
+    SiblingIds,
+    FollowedTexts,
     Outliers,
+    Conflicts,
+    FirstPages,
     UnusedReports,
     SameAnswers,
 )
@@ -139,6 +148,7 @@ class Diagnosis:
             self.suspects,
             self._origin,
         ]
+        self._takes: dict[str, list[_Take]] = {}
 
     def takers(self, kind: str) -> list[Taker]:
         """Return the checks that look at messages of a kind."""
@@ -146,8 +156,12 @@ class Diagnosis:
 
     def take(self, event: Event) -> None:
         """Add the next event."""
-        for check in self.takers(event.kind):
-            check.take(event)
+        kind = event.kind
+        takes = self._takes.get(kind)
+        if takes is None:
+            takes = self._takes[kind] = [taker.take for taker in self.takers(kind)]
+        for take in takes:
+            take(event)
 
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
         """Return the findings up to here, the most telling kind first. refused: by agents themselves."""

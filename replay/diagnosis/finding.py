@@ -47,7 +47,9 @@ FindingKind: TypeAlias = Literal[
     "other_way",
     "wrong_id",
     "wrong_number",
+    "sibling_id",
     "overwritten",
+    "followed_text",
     "late_message",
     "stale_read",
     "defaulted",
@@ -55,6 +57,8 @@ FindingKind: TypeAlias = Literal[
     "asked_back",
     "repeated_effect",
     "outlier",
+    "conflict",
+    "first_page",
     "unused_report",
     "same_answers",
 ]
@@ -72,6 +76,10 @@ MAYBE: frozenset[FindingKind] = frozenset(
             "wrong_number",
             "overwritten",
             "asked_back",
+            "sibling_id",
+            "followed_text",
+            "conflict",
+            "first_page",
         ),
     }
 )

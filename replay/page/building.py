@@ -15,7 +15,7 @@ as they come. The page has no event behind the first that does not fit.
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -26,16 +26,14 @@ import msgspec
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
-from callboard.replay.diagnosis.diagnose import Diagnosis, diagnose
-from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.diagnose import Diagnosis
 from callboard.replay.diff import Difference, diff
 from callboard.replay.divergence import ABSENT, ABSENT_TEXT
 from callboard.replay.forks import billing
 from callboard.replay.page.lines import PageLines, SessionLines
 from callboard.replay.page.packing import packed
 from callboard.replay.reading import Rows, Source, whole
-from callboard.replay.refused_calls import refused_in
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored
+from callboard.runtime.log.protocol import Head, LogReader, Segment, Stored
 from callboard.runtime.log.session_rows import SessionRow
 
 _LISTED: Final = 300
@@ -145,7 +143,7 @@ _NAMES: Final = (
 MODULES: Final = tuple(f"{name}.js" for name in _NAMES.split())
 """The page's own modules, each before those that import it."""
 
-FIRST_MODULES: Final = ("copies.js", "words.js", "elements.js", "acts.js", "sessions.js")
+FIRST_MODULES: Final = ("copies.js", "words.js", "elements.js", "acts.js", "contents.js", "sessions.js")
 """Those of the page of all sessions."""
 
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
@@ -180,14 +178,8 @@ def _lines(
     known: int = 0,
 ) -> PageLines:
     row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
-    return PageLines(source, row, findings_of(source), progress, extra, known)
-
-
-def findings_of(source: Source) -> list[Finding]:
-    """Return the findings that a page shows."""
-    if source.head.seq > EVENTS_DIAGNOSED_MAX:
-        return []
-    return diagnose(source, partial(refused_in, source))
+    diagnosis = Diagnosis() if source.head.seq <= EVENTS_DIAGNOSED_MAX else None
+    return PageLines(source, row, diagnosis, progress, extra, known)
 
 
 @cache
@@ -300,8 +292,8 @@ class LivePage:
             raise _cut_off(source.session_id, head.seq, before)
         upto = min(head.seq, before + _READ_MAX)
         for page in self._reader.checked_pages(source.session_id, upto, after=self._head):
-            for row in map(Sealed.whole, page):
-                event = source.event(row)
+            rows = whole(page)
+            for row, event in zip(rows, source.events(rows), strict=True):
                 self._lines += self._made.take(row, event)
                 self._diagnosis.take(event)
                 self._head = source.head = Head(row.seq, row.digest)

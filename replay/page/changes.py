@@ -7,6 +7,7 @@ as large as the session, and its figures stand in the tree.
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -130,7 +131,9 @@ def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[object], tuple[object
 
 
 def _compare(path: str, old: object, new: object, change: Change) -> None:
-    if isinstance(new, IntMap) and isinstance(old, IntMap):
+    if not isinstance(new, msgspec.Struct):
+        change.values[path] = _encode(new)
+    elif isinstance(new, IntMap) and isinstance(old, IntMap):
         for key, value in changed_entries(old, new):
             if value is None:
                 change.dropped.append(f"{path}.{key}")
@@ -167,15 +170,13 @@ def _raised(entries: "IntMap[Any]", shift: int) -> Node:
 
 
 def _changed(old: Node, new: Node, shift: int, base: int) -> Iterator[tuple[int, object]]:
-    for at in range(max(len(old), len(new))):
-        before = old[at] if at < len(old) else None
-        after = new[at] if at < len(new) else None
-        if before is after or before == after:
+    for at, (before, after) in enumerate(zip_longest(old, new)):
+        if before is after:
             continue
         key = base | at << shift
         if shift:
             yield from _changed(before or (), after or (), shift - _BITS, key)
-        else:
+        elif before != after:
             yield key, after
 
 

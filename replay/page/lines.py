@@ -30,11 +30,12 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, CHARS_MAX, DESCRIPTIONS, fails, words_of
+from callboard.replay.diagnosis.diagnose import Diagnosis
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.grouping import Span, Spans, with_refusals
 from callboard.replay.page.changes import Change, Changes, FileWrites
 from callboard.replay.page.packing import TEXT_CHARS_MAX, Cutting
-from callboard.replay.reading import Source, title_in
+from callboard.replay.reading import Source, title_in, whole
 from callboard.replay.refused_calls import RefusedCall
 from callboard.runtime.log.protocol import Head, Sealed, Stored
 from callboard.runtime.log.session_rows import SessionRow
@@ -82,13 +83,13 @@ class SessionLines:
         self._asked: dict[tuple[str, int, int], int] = {}
         self._answered: set[int] = set()
 
-    def take(self, row: Stored | Sealed, event: Event) -> Iterator[bytes]:
-        """Take an event in. Yield its line, and the lines of the changes that are known now."""
+    def take(self, row: Stored | Sealed, event: Event) -> list[bytes]:
+        """Take an event in. Return its lines, and those of the changes that are known now."""
+        lines: list[bytes] = []
         body = row.body if not _has_space(row.body) else msgspec.json.format(row.body, indent=-1)
         if row.seq > self._known:
-            yield self._cutting.body(row.seq, body)
-            yield _words(event)
-        yield from self._writes.take(event)
+            lines += self._cutting.body(row.seq, body), _words(event)
+        lines += self._writes.take(event)
         self._columns.take(event)
         self._tree.add(event)
         self._spans.take(event)
@@ -97,7 +98,8 @@ class SessionLines:
         if is_agent(event.recipient):
             self._shared.note(event.seq, body)
         for change in self._changes.take(event):
-            yield from self._shared.lines_of(change)
+            lines += self._shared.lines_of(change)
+        return lines
 
     def _note(self, event: Event) -> None:
         """Note the seqs of the delegations that are answered questions of a program."""
@@ -166,14 +168,15 @@ class SessionLines:
 class PageLines:
     """The lines of a whole session. Everything is read once, and digests are checked on the way.
 
-    extra: further entries of the last line. known: as for `SessionLines`.
+    diagnosis: of no event so far; None for a page without findings. extra: further entries of the last line.
+    known: as for `SessionLines`.
     """
 
     def __init__(
         self,
         source: Source,
         row: SessionRow,
-        findings: Sequence[Finding],
+        diagnosis: Diagnosis | None,
         progress: Progress,
         extra: Mapping[str, object],
         known: int = 0,
@@ -181,21 +184,24 @@ class PageLines:
         self._source = source
         self._progress = progress
         self._row = row
-        self._findings = findings
+        self._diagnosis = diagnosis
         self._extra = extra
         self._known = known
 
     def __iter__(self) -> Iterator[bytes]:
-        source, lines = self._source, SessionLines(self._known)
+        source, lines, diagnosis = self._source, SessionLines(self._known), self._diagnosis
         if self._known:
             yield b"<%d" % self._known
         for page in source.sealed_pages():
-            for sealed in page:
-                row = sealed.whole()
-                yield from lines.take(row, source.event(row))
+            rows = whole(page)
+            for row, event in zip(rows, source.events(rows), strict=True):
+                if diagnosis is not None:
+                    diagnosis.take(event)
+                yield from lines.take(row, event)
             self._progress(source.session_id, page[-1].seq, source.head.seq)
         yield from lines.finish()
-        yield lines.last(self._row, source.head, self._findings, self._extra)
+        findings = diagnosis.findings(lines.refused) if diagnosis is not None else ()
+        yield lines.last(self._row, source.head, findings, self._extra)
 
 
 class Shared:
@@ -214,16 +220,17 @@ class Shared:
             if found.end() - found.start() >= _SHARED_BYTES:
                 self._strings.setdefault(_key(found[0]), f"~{seq}.{place}")
 
-    def lines_of(self, change: Change) -> Iterator[bytes]:
-        """Yield the line of a change, after those of the values that are new in it."""
-        written = []
+    def lines_of(self, change: Change) -> list[bytes]:
+        """Return the line of a change, after those of the values that are new in it."""
+        lines, written = [], []
         for path, value in change.values.items():
             text, fresh = self._shortened(change.seq, value)
             if fresh:
-                yield fresh
+                lines.append(fresh)
             written.append(b'"%s":%s' % (path.encode(), text))
         dropped = b"," + _encode(change.dropped) if change.dropped else b""
-        yield b"[%d,{%s}%s]" % (change.seq, b",".join(written), dropped)
+        lines.append(b"[%d,{%s}%s]" % (change.seq, b",".join(written), dropped))
+        return lines
 
     def _shortened(self, seq: int, value: bytes) -> tuple[bytes, bytes]:
         """Return a value in its short form, and the line of a shared value if it is the first use of it."""

@@ -10,7 +10,7 @@ from typing import Final
 from callboard.replay.page.building import BOOT, LivePage, comparison, frame
 from callboard.replay.page.lines import SessionLines
 from callboard.replay.page.packing import packed
-from callboard.replay.reading import Source
+from callboard.replay.reading import Source, whole
 from callboard.runtime.log.protocol import LogReader
 
 _GROWTH: Final = 20
@@ -62,9 +62,9 @@ class LivePair(LivePage):
     def _origin_lines(self) -> Iterator[bytes]:
         made, source = SessionLines(), self._origin
         for page in source.sealed_pages():
-            for sealed in page:
-                row = sealed.whole()
-                yield from made.take(row, source.event(row))
+            rows = whole(page)
+            for row, event in zip(rows, source.events(rows), strict=True):
+                yield from made.take(row, event)
         yield from made.finish()
         row_of = next(one for one in source.reader.sessions() if one.session_id == source.session_id)
         yield made.last(row_of, source.head, [], {})

@@ -78,6 +78,18 @@ def test_words_and_a_cancel_reach_the_owner_and_carry_what_was_seen(tmp_path: Pa
     assert beside(tmp_path / "a.db", talk).paid == []
 
 
+def test_a_call_runs_with_the_arguments_that_a_person_put_in_their_place(tmp_path: Path) -> None:
+    async def talk(site: Site, session: Session) -> None:
+        (question,) = json.loads((await site.get("waiting", f"session={NAME}")).body)
+        yes: dict[str, Any] = {"session": NAME, "seq": question["seq"], "is_approved": True}
+        refused = await site.act("answer", arguments={"euros": "five"}, **yes)
+        assert (refused.status, "euros" in refused.error) == (409, True)
+        assert (await site.act("answer", arguments={"euros": 10**20}, **yes)).value is True
+
+    assert beside(tmp_path / "a.db", talk).paid == [10**20]
+    assert bytes(given_in(tmp_path / "a.db").arguments) == b'{"euros":100000000000000000000}'
+
+
 def test_a_log_without_an_owner_takes_answers_only(tmp_path: Path) -> None:
     log = tmp_path / "a.db"
     seq = waiting(log)
@@ -91,6 +103,8 @@ def test_a_log_without_an_owner_takes_answers_only(tmp_path: Path) -> None:
         assert question["seq"] == seq
         given: dict[str, Any] = {"session": NAME, "seq": seq, "is_approved": False, "note": "too much"}
         assert "not on your page" in (await site.act("answer", seen=1, **given)).error
+        changed = {**given, "is_approved": True, "arguments": {"euros": 4}}
+        assert "can check changed arguments" in (await site.act("answer", **changed)).error
         assert (await site.act("answer", **given)).value is True
         assert (await site.act("answer", **given)).value is False
         assert (await site.get("waiting", f"session={NAME}")).body == b"[]"

@@ -32,6 +32,28 @@ def test_each_log_has_its_own_sessions_and_findings(recorded: Path, own_log: Pat
     asyncio.run(scene())
 
 
+def test_sessions_are_searched_for_a_text_in_their_events(recorded: Path) -> None:
+    async def scene() -> None:
+        site = Site(recorded)
+        names = [row["session"] for row in rows_of(await site.get("rows"))]
+
+        async def holding(text: str, *sessions: str) -> dict[str, list[object]]:
+            query = urlencode({"text": text, "sessions": "\n".join(sessions)})
+            found: dict[str, list[object]] = json.loads((await site.get("holding", query)).body)
+            return found
+
+        prompts = {row["session"]: row["title"] for row in rows_of(await site.get("rows"))}
+        for name, prompt in prompts.items():
+            found = (await holding(prompt[5:25], *names))[name]
+            assert found == [2, 2, " ".join(prompt.split()), "Ask"]
+        assert (await holding("turnreq", names[0]))[names[0]][2:] == ["TurnRequested"] * 2
+        assert await holding("in no session", *names) == {name: [] for name in names}
+        gone = (await holding("text", "nobody"))["nobody"]
+        assert (gone[:2], "nobody" in str(gone[2])) == ([0, 0], True)
+
+    asyncio.run(scene())
+
+
 def test_a_server_of_one_session_begins_with_it(recorded: Path) -> None:
     async def scene() -> None:
         site = Site(recorded, acts=False, shown=Place(0, "20250101-survey"))
@@ -52,6 +74,7 @@ def test_a_server_of_one_session_begins_with_it(recorded: Path) -> None:
         ("more", "session=nobody&lines=0&events=0", 410, "nobody"),
         ("findings", "sessions=nobody", 410, "nobody"),
         ("variants", "session=nobody", 410, "nobody"),
+        ("holding", "sessions=20250101-survey&text=", 422, "search"),
         ("cost", "session=20250101-survey&at=999", 422, "events 1 to 28"),
         ("cost", "session=20250101-survey&changes=1", 422, "cannot be changed"),
         ("cost", "session=20250101-survey&at=3&tokens=x", 410, "tokens is not a number"),

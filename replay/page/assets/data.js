@@ -31,6 +31,11 @@ export function readJson(text) {
     (typeof value === "number" && String(value) !== context.source ? new WrittenNumber(context.source) : value));
 }
 
+/** Return whether this browser would round a number of a JSON text. */
+export function isRounded(text) {
+  return !JSON.rawJSON && UNUSUAL_NUMBER.test(text);
+}
+
 /** Read the lines in a data block of the page; null for an empty block. beside: the session that it stands beside. */
 export async function loadSession(block, beside = null) {
   if (!block.textContent.trim()) return null;

@@ -2,7 +2,9 @@
 
 import { act, asked, once, queryOf, server } from "./acts.js";
 import { argumentsBlock } from "./blocks.js";
+import { isRounded, readJson } from "./data.js";
 import { byId, closeDialog, make, openDialog, textBlock } from "./elements.js";
+import { laidOut } from "./json.js";
 import { oneLine } from "./words.js";
 
 const ASK_MS = 1000;
@@ -26,7 +28,7 @@ export class Questions {
       try {
         const query = queryOf();
         query.delete("beside");
-        if (this.app.session.summary.status !== "closed") this.take(await asked("waiting", query));
+        if (this.app.session.summary.status !== "closed") this.take(await asked("waiting", query, readJson));
         else this.take([]);
         wait = ASK_MS;
       } catch {
@@ -73,7 +75,22 @@ export class Questions {
     const note = make("input", { type: "text", class: "wide", placeholder: "A reason; after a refusal the model reads it" });
     const by = byInput();
     const answer = (does) => this.answer(one, { note: note.value, by: by.value, ...does }, said);
-    const yes = () => answer({ is_approved: true, ...(form.count && { values: form.values() }) });
+    const change = !one.is_repeat && !one.is_fork && !form.count && argumentsEditor(one.arguments);
+    const yes = () => {
+      try {
+        return answer({ is_approved: true, ...(form.count && { values: form.values() }), ...(change && change.changed()) });
+      } catch (error) {
+        said.textContent = error.message;
+        return undefined;
+      }
+    };
+    const approve = make("button", { class: "offer", onclick: () => yes() }, form.count ? "Send and let it run" : "Approve");
+    const always = !one.is_repeat && !one.is_fork && !form.count && make("button", { onclick: () => answer({ is_approved: true, is_always: true }), title: "Also later calls of this tool by agents of this profile" }, "Approve always");
+    const show = () => {
+      approve.textContent = change.isChanged() ? "Approve as changed" : "Approve";
+      always.hidden = change.isChanged(); // later calls have arguments of their own
+    };
+    if (change) change.text.addEventListener("input", show);
     const parts = openDialog(`${one.address} wants to call ${one.tool}`,
       make("p", {}, make("span", { class: "badge" }, `effect ${one.effect}`), ` event ${one.seq}${one.profile ? `, agent ${one.profile}` : ""}`,
         one.expires_at_ms ? `, expires ${new Date(one.expires_at_ms).toLocaleTimeString()}` : ""),
@@ -81,12 +98,13 @@ export class Questions {
       one.is_fork && make("p", { class: "hint" }, "The recording has no result of this call, so that its tool would run now."),
       argumentsBlock(one.arguments),
       form.parts,
+      change && change.part,
       make("label", { class: "field" }, "Note", note),
       make("label", { class: "field" }, "Answered by", by),
       make("div", { class: "choices" },
-        make("button", { class: "offer", onclick: () => yes() }, form.count ? "Send and let it run" : "Approve"),
+        approve,
         one.same > 0 && make("button", { onclick: () => answer({ is_approved: true, reuses: true }) }, `Use the recorded result of event ${one.same}`),
-        !one.is_repeat && !one.is_fork && !form.count && make("button", { onclick: () => answer({ is_approved: true, is_always: true }), title: "Also later calls of this tool by agents of this profile" }, "Approve always"),
+        always,
         make("button", { class: "deny", onclick: () => answer({ is_approved: false }) }, "Deny")),
       said);
     this.parts = parts;
@@ -123,6 +141,29 @@ export class Questions {
     for (const button of this.parts.querySelectorAll(".choices button")) button.disabled = true;
     this.parts.querySelector(".said").textContent = this.lateWords(one);
   }
+}
+
+/** Return the part in which a person changes the arguments of a call, and functions that say whether and how. */
+function argumentsEditor(given) {
+  const before = laidOut(JSON.stringify(given));
+  const text = make("textarea", { class: "wide", rows: Math.min(12, before.split("\n").length + 1), value: before, spellcheck: false, "aria-label": "Arguments as JSON" });
+  const part = make("details", { class: "change" }, make("summary", {}, "Change the arguments"), text,
+    make("p", { class: "hint" }, "The call runs with these in their place; the log keeps both, and your name."));
+  const isChanged = () => text.value.trim() !== before.trim();
+  return { part, text, isChanged, changed: () => (isChanged() ? { arguments: argumentsIn(text.value) } : {}) };
+}
+
+/** Return the arguments in a text. Raises an Error that says what to do. */
+function argumentsIn(text) {
+  let found = null;
+  try {
+    found = readJson(text);
+  } catch (error) {
+    throw new Error(`This is not JSON: ${error.message}. Nothing was sent.`);
+  }
+  if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("Arguments are a JSON object, such as {\"to\": \"ann\"}. Nothing was sent.");
+  if (isRounded(text)) throw new Error("This browser would round a number of the arguments. Use one of 2025 or later, or answer from Python. Nothing was sent.");
+  return found;
 }
 
 /** Return an input for the name of the person who answers. */

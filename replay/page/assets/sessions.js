@@ -1,6 +1,7 @@
 // The first page of a server: the sessions of its logs, with status, cost, duration and findings.
 
 import { asked, queryOf, server } from "./acts.js";
+import { Contents } from "./contents.js";
 import { VirtualList, byId, make, makeSwitch, openDialog, pressSwitch } from "./elements.js";
 import { amount, dollars, durationText } from "./words.js";
 
@@ -18,6 +19,7 @@ const MARKS = { ok: "✓", failed: "✗", cancelled: "⊘" };
 class Sessions {
   constructor() {
     Object.assign(this, { log: 0, rows: [], shown: [], current: 0, status: "", tag: "", order: "started", findings: new Map(), text: "" });
+    this.contents = new Contents(() => this.choose());
     this.list = new VirtualList(byId("list"), SESSION_HEIGHT, (index, row) => this.draw(index, row), { hasLinks: true });
     byId("headings").append(make("div", { class: "row session heading" }, HEADINGS.map(([name, label]) => make("span", { class: name }, label))));
     this.fillChoices();
@@ -40,11 +42,16 @@ class Sessions {
     byId("log").addEventListener("change", () => {
       Object.assign(this, { log: Number(byId("log").value), rows: [], text: "", tag: "", current: 0 });
       this.findings.clear();
+      this.contents.end();
       this.look();
     });
     byId("tag").addEventListener("change", () => this.choose(Object.assign(this, { tag: byId("tag").value })));
     byId("order").addEventListener("change", () => this.choose(Object.assign(this, { order: byId("order").value })));
-    byId("search").addEventListener("input", () => this.choose());
+    byId("search").addEventListener("input", () => {
+      this.contents.end();
+      this.choose();
+    });
+    byId("contents-button").addEventListener("click", () => this.searchEvents());
     byId("search").addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown" || event.key === "Enter") byId("list").focus();
     });
@@ -100,12 +107,30 @@ class Sessions {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const chosen = this.shown[this.current]?.session;
     const { order, status, tag } = this;
-    this.shown = this.rows.filter((row) => fits(row, status, tag) && words.every((word) => row.text.includes(word)));
+    const { contents } = this;
+    const holds = (row) => (contents.isOn ? contents.found.has(row.session) : words.every((word) => row.text.includes(word)));
+    this.shown = this.rows.filter((row) => fits(row, status, tag) && holds(row));
     if (order !== "started") this.shown.sort((one, other) => other[order] - one[order]);
     this.current = Math.max(0, this.shown.findIndex(({ session }) => session === chosen));
-    byId("found").textContent = this.shown.length === this.rows.length ? `${this.rows.length.toLocaleString("en")} sessions` : `${this.shown.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")}`;
+    byId("contents-button").setAttribute("aria-pressed", String(contents.isOn));
+    byId("found").textContent = contents.isOn ? contents.said : this.shown.length === this.rows.length ? `${this.rows.length.toLocaleString("en")} sessions` : `${this.shown.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")}`;
     this.list.setLength(this.shown.length);
     this.later();
+  }
+
+  /** Search in the events of the sessions for the text of the search, or end that. */
+  searchEvents() {
+    const text = byId("search").value.trim();
+    const { contents, log, status, tag } = this;
+    if (contents.isOn || !text) {
+      contents.end();
+      this.choose();
+      if (!text) byId("search").focus();
+      return;
+    }
+    contents.search(log, this.rows.filter((row) => fits(row, status, tag)), text);
+    contents.said = "searching";
+    this.choose();
   }
 
   /** Ask for the findings of the rows that can be seen, once scrolling has ended. */
@@ -138,13 +163,20 @@ class Sessions {
     const findings = [facts && `${facts} found`, maybe && `${maybe} maybe`].filter(Boolean).join(", ");
     element.replaceChildren(
       make("span", { class: "state" }, make("b", { class: "mark" }, markOf(row)), ` ${stateOf(row)}`),
-      make("span", { class: "title" }, row.parent && make("span", { class: "badge" }, `fork of #${row.base}`), row.tags.map((tag) => make("span", { class: "badge tag" }, tag)), make("a", { href: hrefOf(this.log, row), ...(isChosen && { "aria-current": "true" }) }, row.title || row.session)),
+      make("span", { class: "title" }, this.hitOf(row), row.parent && make("span", { class: "badge" }, `fork of #${row.base}`), !this.contents.isOn && row.tags.map((tag) => make("span", { class: "badge tag" }, tag)), make("a", { href: hrefOf(this.log, row), ...(isChosen && { "aria-current": "true" }) }, row.title || row.session)),
       make("span", { class: `findings${facts ? " bad-word" : maybe ? "" : " none"}`, title: first }, findings || (row.failures ? `${row.failures} failed` : found.length ? "none" : "")),
       make("span", { class: "events" }, row.events.toLocaleString("en")),
       make("span", { class: "took" }, row.took ? durationText(row.took) : ""),
       make("span", { class: "used" }, amount(row.tokens)),
       make("span", { class: "cost" }, dollars(row.micro_usd)),
       make("span", { class: "when" }, new Date(row.started).toLocaleString()));
+  }
+
+  /** Return a link to the first event of a session that holds the text of the search. */
+  hitOf(row) {
+    const [count, seq, words, kind] = this.contents.found.get(row.session) ?? [];
+    if (count === 0) return make("span", { class: "bad-word" }, `${words} `);
+    return seq && make("a", { class: "hit", title: kind, href: `${hrefOf(this.log, row)}#${seq}` }, make("b", {}, `${count} ${count === 1 ? "event" : "events"}, #${seq} `), `${words} `);
   }
 
   pick(index) {
@@ -169,7 +201,7 @@ class Sessions {
       PageDown: () => this.pick(this.current + page), PageUp: () => this.pick(this.current - page), Home: () => this.pick(0), End: () => this.pick(this.shown.length - 1),
       g: () => this.pick(0), G: () => this.pick(this.shown.length - 1), ...(!isButton && { Enter: () => this.open() }),
       s: () => byId("status").children[(names.indexOf(this.status) + 1) % names.length].click(),
-      "/": () => byId("search").select(), t: toggleTheme, "?": showSessionKeys,
+      "/": () => byId("search").select(), e: () => this.searchEvents(), t: toggleTheme, "?": showSessionKeys,
     }[event.key];
     if (!act) return undefined;
     event.preventDefault();
@@ -178,6 +210,7 @@ class Sessions {
 
   leave() {
     byId("search").value = "";
+    this.contents.end();
     byId("list").focus();
     this.choose();
   }
@@ -216,7 +249,7 @@ function toggleTheme() {
 }
 
 function showSessionKeys() {
-  const keys = [["↓ ↑ or j k", "next and previous session"], ["Enter", "open the session"], ["g G", "first and last session"], ["/", "search"], ["Esc", "end the search"], ["s", "next status"], ["t", "light or dark"]];
+  const keys = [["↓ ↑ or j k", "next and previous session"], ["Enter", "open the session"], ["g G", "first and last session"], ["/", "search"], ["e", "search in the events"], ["Esc", "end the search"], ["s", "next status"], ["t", "light or dark"]];
   openDialog("Keys", make("dl", {}, keys.flatMap(([one, says]) => [make("dt", {}, one), make("dd", {}, says)])));
 }
 

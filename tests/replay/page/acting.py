@@ -22,6 +22,7 @@ from callboard.runtime.tools.input_forms import InputNeeded, checked_forms
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
 HOSTILE_ID = f'"><img src=x onerror=alert(3)>&log=7#1?{HOSTILE}'[:120]
+ACCOUNT = 2**53 + 1  # a browser that parses it into a number shows another one
 TOKEN, ACT_TOKEN = "token-of-the-address", "token-of-the-acts"
 _FIELDS = {
     HOSTILE: {"type": "string", "title": HOSTILE, "description": HOSTILE},
@@ -32,9 +33,9 @@ _FIELDS = {
 
 
 @tool(effect="write", approval="before")
-def pay(to: str) -> str:
+def pay(to: str, account: int = 0) -> str:
     """Pay."""
-    return f"paid {to}"
+    return f"paid {to} from {account}"
 
 
 async def _book(arguments: dict[str, Any], ctx: ToolContext) -> str:
@@ -61,7 +62,7 @@ def policy(request: ModelRequest) -> Step:
     if request.turn == 1 and "warm" in told:
         return calls(*(call("task", agent="child", prompt=HOSTILE) for _ in (1, 2)))
     if request.turn == 1:
-        return call("book") if "Book" in told else call("pay", to=HOSTILE)
+        return call("book") if "Book" in told else call("pay", to=HOSTILE, account=ACCOUNT)
     return say("all hot" if "hot" in told else HOSTILE)
 
 
@@ -114,6 +115,15 @@ class Acting:
             session: Session[Any, Any] = await self._runtime.open(HOST, session_id=session_id)
             self._asks.add(asyncio.ensure_future(session.ask(prompt)))
             await anext(session.approvals())
+
+        asyncio.run_coroutine_threadsafe(begin(), self._loop).result(30)
+
+    def fork(self, session_id: str, at: int = 2) -> None:
+        """Begin a fork of a session behind an event, and let it be."""
+
+        async def begin() -> None:
+            session = await self._runtime.fork(session_id, HOST, at=at)
+            await session.detach()
 
         asyncio.run_coroutine_threadsafe(begin(), self._loop).result(30)
 

@@ -136,6 +136,29 @@ _LISTED: Final = {"rows": {"columns": COLUMNS, "rows": _rows()}, "findings": _fi
 _FORK: Final = (
     "callboard.select(callboard.session.kinds.indexOf('ToolReturned')); callboard.fork(callboard.seq)"
 )
+_PLAIN: Final = {**_QUESTION, "forms": {}}
+_CHANGE: Final = (
+    f"callboard.questions.take([{json.dumps(_PLAIN)}]); callboard.questions.first();"
+    "document.querySelector('.change').open = true;"
+    "const text = document.querySelector('.change textarea'); text.value = text.value.replace('4990', '499');"
+    "text.dispatchEvent(new Event('input'))"
+)
+_HELD: Final = {
+    str(row[0]): [1 + n % 4, 12 + 7 * n, "… late: refund 49.90 to the card of the bu…", "ToolReturned"]
+    for n, row in enumerate(_rows())
+    if n % 4 == 0
+}
+_SEARCH: Final = "document.getElementById('search').value = 'refund 49.90'; callboard.searchEvents()"
+_VARIANT: Final = {
+    "session": "one", "outcome": "answered", "turns": 7, "called": 28, "reused": 0, "tokens": 31_400,
+    "billed_tokens": 31_400, "billed_micro_usd": 94_000, "text": "Refunded all twelve.", "status": "closed",
+}  # fmt: skip
+_FORKED: Final = [
+    {**_VARIANT, "session": f"one-fork-{n}", "at": 40, "called": 4, "reused": 24, "billed_tokens": 4_200 + n,
+     "billed_micro_usd": 12_600, "status": "unfinished" if n == 1 else "closed"}
+    for n in (1, 2, 3)
+]  # fmt: skip
+_VARIANTS: Final = {"origin": _VARIANT, "forks": _FORKED, "left_out": 0}
 _ASK: Final = f"callboard.questions.take([{json.dumps(_QUESTION)}]); callboard.questions.first()"
 
 
@@ -155,7 +178,14 @@ VIEWS: Final = {
     ),
     "page-two": View(_two, "callboard.refresh()"),
     "page-sessions": View(_list, "callboard.find()", _LISTED),
+    "page-search": View(_list, _SEARCH, {**_LISTED, "holding": _HELD}),
     "page-approval": View(_served, _ASK, {"waiting": []}),
+    "page-change": View(_served, _CHANGE, {"waiting": []}),
+    "page-variants": View(
+        _served,
+        "dispatchEvent(new KeyboardEvent('keydown', { key: 'V' }))",
+        {"waiting": [], "variants": _VARIANTS},
+    ),
     "page-fork": View(_served, _FORK, {"waiting": [], "cost": _COST}),
 }
 """By the name of the picture, in the order of the page."""

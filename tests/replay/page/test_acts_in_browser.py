@@ -11,7 +11,7 @@ pytest.importorskip("uvicorn")
 from tests.browser import Browser, browser, needs_browser
 from tests.cli.test_page_server import until
 from tests.effort import timed
-from tests.replay.page.acting import ACT_TOKEN, HOSTILE, HOSTILE_ID, Acting, acting
+from tests.replay.page.acting import ACCOUNT, ACT_TOKEN, HOSTILE, HOSTILE_ID, Acting, acting
 from tests.replay.page.test_access import AXE, violations
 from tests.replay.page.test_every_view import ELEMENTS, ELEMENTS_MAX
 from tests.replay.page.test_figures import _TIMED
@@ -22,6 +22,7 @@ WAITS = "document.querySelectorAll('#waiting button').length"
 SAID = "document.querySelector('#dialog .said').textContent"
 EXPECTED = ("[DOM] Password field", "Failed to load resource: the server responded with a status of 4")
 LATE = "callboard.questions.found[0], { is_approved: false, by: 'bob' }, document.querySelector('.said')"
+ARGUMENTS = "document.querySelector('#dialog .change textarea')"
 LIMIT = "document.querySelector('#dialog [type=number]')"
 PARTS = "[...document.querySelectorAll('header, .bar, dialog')]"
 TOO_WIDE = f"{PARTS}.some((one) => one.scrollWidth - one.clientWidth > 1)"
@@ -89,6 +90,35 @@ def test_the_list_is_used_by_keys_and_shows_hostile_text_as_text(site: Acting, t
     assert not tab.run(f"[{json.dumps(ACT_TOKEN)}, 'id=\"boot\"'].some((one) => ({kept}).includes(one))")
 
 
+def test_the_sessions_whose_events_hold_a_text_are_listed(site: Acting, tab: Browser) -> None:
+    site.ask("Pay.", "unrelated")
+    tab.visit(site.address)
+    until(tab, "callboard.rows.length > 1", True)
+    everything = tab.run("callboard.shown.length")
+    search(tab, "10 degrees </script>")
+    until(tab, "document.getElementById('found').textContent.includes('hold it')", True)
+    until(tab, "callboard.shown.map(({ session }) => session)", [HOSTILE_ID])
+    assert tab.run("document.querySelectorAll('#list img, #list script').length") == 0
+    link = tab.run("document.querySelector('#list .hit').href")
+    assert "10 degrees" in tab.run("document.querySelector('#list .hit').textContent")
+    check(tab, 1400)
+    search(tab, "in no session")
+    until(tab, "document.getElementById('found').textContent.startsWith('0 of')", True)
+    assert tab.run("callboard.shown.length") == 0
+    tab.press("Escape")
+    assert tab.run("callboard.shown.length") == everything
+    tab.visit(link)
+    until(tab, "globalThis.callboard?.session?.count > 20", True)
+    assert "10 degrees" in tab.run("callboard.session.bodies[callboard.seq]")
+
+
+def search(tab: Browser, text: str) -> None:
+    """Search in the events of all sessions."""
+    field = "document.getElementById('search')"
+    tab.run(f"{field}.value = {json.dumps(text)}; {field}.dispatchEvent(new Event('input'))")
+    tab.run("document.getElementById('contents-button').click()")
+
+
 @timed
 def test_ten_thousand_sessions_are_listed_and_searched_at_once(site: Acting, tab: Browser) -> None:
     tab.visit(site.address)
@@ -129,6 +159,44 @@ def test_two_browsers_answer_one_call_and_the_first_one_counts(site: Acting, tab
         other.run(f"callboard.questions.answer({LATE})")
         assert "Nothing was changed. It was approved by ann." in other.run(SAID)
         assert other.console == []
+
+
+def test_a_call_is_approved_with_other_arguments(site: Acting, tab: Browser) -> None:
+    site.ask("Pay.", "change")
+    tab.visit(page_of(site, "change"))
+    until(tab, WAITS, 1)
+    tab.press("q")
+    assert str(ACCOUNT) in tab.run("document.querySelector('#dialog pre').textContent")
+    assert str(ACCOUNT) in tab.run(f"{ARGUMENTS}.value")
+    for wrong, said in (("{", "not JSON"), ("[1]", "a JSON object"), ('{"account": "x"}', "account")):
+        write(tab, wrong)
+        click(tab, "Approve as changed")
+        until(tab, f"{SAID}.includes({json.dumps(said)})", True)
+    assert tab.run("[...document.querySelectorAll('#dialog .choices button[hidden]')].length") == 1
+    write(tab, f'{{"to": "ann", "account": {ACCOUNT + 1}1}}')
+    click(tab, "Approve as changed")
+    until(tab, "callboard.session.kinds.includes('AskEnded')", True)
+    assert f"paid ann from {ACCOUNT + 1}1" in tab.run("callboard.session.bodies.join()")
+
+
+def write(tab: Browser, text: str) -> None:
+    """Write the arguments of the call in the open dialog."""
+    tab.run(f"{ARGUMENTS}.value = {json.dumps(text)}; {ARGUMENTS}.dispatchEvent(new Event('input'))")
+
+
+def test_the_table_of_variants_shows_a_fork_that_begins_while_it_is_open(site: Acting, tab: Browser) -> None:
+    site.ask("Pay.", "grows")
+    tab.visit(page_of(site, "grows"))
+    until(tab, "globalThis.callboard?.session?.count > 5", True)
+    tab.press("V")
+    until(
+        tab, "document.querySelector('#dialog [role=status]').textContent", "This session has no forks yet."
+    )
+    tab.run("document.querySelector('.variants a').focus()")
+    site.fork("grows")
+    until(tab, "document.querySelectorAll('.variants tr').length", 3)
+    assert tab.run("document.querySelector('#dialog [role=status]').textContent").startswith("1 fork")
+    assert tab.run("document.activeElement.textContent") == "grows"
 
 
 def test_a_form_is_filled_in_and_a_stale_page_is_told_so(site: Acting, tab: Browser) -> None:
