@@ -22,11 +22,11 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
-from callboard.runtime.brains.common import NOTHING_SAID, Latch, call_content
+from callboard.runtime.brains.common import NOTHING_SAID, Latch, called, note_of, with_note
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
 from callboard.runtime.brains.langgraph_doors import Through
-from callboard.runtime.brains.langgraph_messages import Conversation, Said
+from callboard.runtime.brains.langgraph_messages import NOTE, Conversation, Said
 from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
 from callboard.runtime.brains.langgraph_tools import arguments_of, checked
 from callboard.runtime.brains.langgraph_waiting import Waiting
@@ -137,16 +137,17 @@ class GraphRun:
 
     async def _called(self, name: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         try:
-            text, blocks = await call_content(self._ctx, name, arguments)
+            result = await called(self._ctx, name, arguments)
         except (Interrupted, NotApproved, CallFailed) as error:
-            told = error.text if isinstance(error, CallFailed) else str(error)
+            told = with_note(note_of(error), error.text if isinstance(error, CallFailed) else str(error))
             if call is None:
                 raise ToolException(told) from None
             return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
-        content: Any = text if blocks is None else blocks
+        content: Any = result.text if result.blocks is None else result.blocks
         if call is None:
             return content
-        message = ToolMessage(content, tool_call_id=call["id"], name=name)
+        more = {NOTE: result.note} if result.note else {}
+        message = ToolMessage(content, tool_call_id=call["id"], name=name, additional_kwargs=more)
         changed = self._changed()
         return Command(update={**changed, "messages": [message]}) if changed else message
 
