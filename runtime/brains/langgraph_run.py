@@ -2,7 +2,8 @@
 
 Rules
   - Failed, interrupted and refused calls are told to the model as tool messages with the status of an error,
-    and the graph goes on. A node that calls a tool itself gets a `ToolException`.
+    and the graph goes on. A failed one is first raised, for the middleware and the handlers of a tool node.
+  - A node that calls a tool itself gets a `ToolException`.
   - A tool or a model that the brain does not know is refused, and ends it: no call of it would be in the log.
 """
 
@@ -25,7 +26,7 @@ from callboard.actors.protocol.errors import (
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, called, note_of, with_note
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
-from callboard.runtime.brains.langgraph_doors import Through
+from callboard.runtime.brains.langgraph_doors import FailedCall, Through, failed_message, is_of_node
 from callboard.runtime.brains.langgraph_messages import NOTE, Conversation, Said
 from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
 from callboard.runtime.brains.langgraph_tools import arguments_of, checked
@@ -68,6 +69,7 @@ class GraphRun:
         self.run_again = self._answers.run_again
         self.refuse = latch.refuse
         self.chance = ctx.random
+        self.clock = lambda: ctx.now().timestamp()
 
     async def answer(
         self, chat: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
@@ -142,7 +144,10 @@ class GraphRun:
             told = with_note(note_of(error), error.text if isinstance(error, CallFailed) else str(error))
             if call is None:
                 raise ToolException(told) from None
-            return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
+            # A refused call is not to be asked about again, nor an interrupted one made again, by a retry.
+            if isinstance(error, CallFailed) and is_of_node(call):
+                raise FailedCall(told) from None
+            return failed_message(call, told)
         content: Any = result.text if result.blocks is None else result.blocks
         if call is None:
             return content
