@@ -9,9 +9,12 @@ starts, and the agent asks for its next turn if that is due:
 Rules
   - An answer to a call that is not open, or is at another stage, changes nothing.
   - An answer may lead to a question to a person, and the call goes on then (`continued_calls`).
+  - A model reads the arguments that a person gave its call before its result; a program has them beside it.
   - The answer to a call that a program has given up is not delivered, and its labels count for no agent.
   - A stopped agent delivers the answers that it waits for to the next ask, and a failed one counts them.
 """
+
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -133,6 +136,9 @@ def on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
     return all_answered(state)
 
 
+CHANGES_TOLD_SINCE: Final = 2
+"""The first rules by which a program reads the arguments that a person gave its call."""
+
 # --- one answer ---------------------------------------------------------------------
 
 
@@ -149,11 +155,12 @@ def _is_heard(state: AgentState, call: OpenCall) -> bool:
 def _block_of(state: AgentState, call: OpenCall, output: Json, status: str) -> Json:
     """Return the block for an answer of a tool or of a person."""
     if state.program is not None:
-        return program_result(call.use.id, output, status, is_error=status != "ok")
+        changed = call.use.input if call.is_changed and state.rules >= CHANGES_TOLD_SINCE else NULL
+        return program_result(call.use.id, output, status, is_error=status != "ok", changed=changed)
     if call.use.declined:
         output = prompts.with_words_before(output, call.use.declined)
     if call.is_changed:
-        output = prompts.with_changed_arguments(output, call.use.input)
+        output = prompts.with_words_before(output, prompts.changed_arguments(call.use.input))
     return tool_result(call.use.id, output, is_error=status != "ok")
 
 

@@ -24,6 +24,7 @@ class _ProgramResult(_ToolResult, frozen=True, tag="tool_result", tag_field="typ
     text: str = ""
     ends: str = ""
     reply: Json = NULL
+    changed: Json = NULL
 
 
 class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
@@ -60,6 +61,7 @@ def program_result(
     text: str = "",
     ends: str = "",
     reply: Json = NULL,
+    changed: Json = NULL,
 ) -> Json:
     """Build the block that answers a program's ask.
 
@@ -67,8 +69,9 @@ def program_result(
     value: the value of a delegation, null for none. text: the last words of one that failed.
     ends: the kind of the end that its program cannot avert from here on, empty for none.
     reply: of a question with a whole request, why its reply stopped, and the usage; null for any other ask.
+    changed: the arguments that a person gave the call instead of the program's; null for none.
     """
-    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text, ends, reply)))
+    return Json(encode(_ProgramResult(use_id, output, is_error, status, value, text, ends, reply, changed)))
 
 
 def text_block(text: str) -> Json:

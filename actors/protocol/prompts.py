@@ -372,11 +372,9 @@ def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
     return f"its last report did not match: {told}" + (f"; and {more} more" if more > 0 else "")
 
 
-def with_changed_arguments(output: Json, arguments: Json) -> Json:
-    """Return the result of a call for the model, with the arguments that a person approved instead."""
-    return with_words_before(
-        output, f"This call was approved with other arguments: {bytes(arguments).decode()}"
-    )
+def changed_arguments(arguments: Json) -> str:
+    """Return the words for the model about a call that a person approved with these arguments instead."""
+    return f"This call was approved with other arguments: {bytes(arguments).decode()}"
 
 
 def with_words_before(output: Json, words: str) -> Json:

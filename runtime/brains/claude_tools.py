@@ -15,7 +15,8 @@ import msgspec
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, create_sdk_mcp_server
 
 from callboard.actors.protocol.errors import InvalidAgent, ToolError
-from callboard.actors.protocol.immutable import Json, JsonObject
+from callboard.actors.protocol.immutable import NULL, Json, JsonObject
+from callboard.actors.protocol.prompts import changed_arguments, with_words_before
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.mcp.content import read_result
 from callboard.runtime.programs.asks import Answer
@@ -101,7 +102,10 @@ def servers_of(served: Iterable[Served], call: Call) -> dict[str, McpSdkServerCo
 def _proxy(one: Served, call: Call) -> SdkMcpTool[Any]:
     async def handle(arguments: JsonObject) -> JsonObject:
         answer = await call(one.name, arguments)
-        return {"content": content_of(answer.content), "is_error": answer.is_error}
+        content = answer.content
+        if answer.changed != NULL:
+            content = with_words_before(content, changed_arguments(answer.changed))
+        return {"content": content_of(content), "is_error": answer.is_error}
 
     return SdkMcpTool(one.name, one.description, one.schema, handle)
 

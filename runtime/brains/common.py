@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
 from pydantic_core import to_jsonable_python
 
 from callboard.actors.protocol.endings import OwnKind
-from callboard.actors.protocol.errors import DelegationFailed, MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.errors import AskFailed, DelegationFailed, MisuseError
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.prompts import changed_arguments
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.loop import ProgramLoop
@@ -129,17 +130,45 @@ def result_of(value: object) -> object:
     return value if isinstance(value, str) else to_jsonable_python(value, fallback=msgspec.to_builtins)
 
 
-async def call_content(
-    ctx: ProgramContext, name: str, arguments: Mapping[str, object]
-) -> tuple[str, list[dict[str, object]] | None]:
-    """Call a tool of the program, and return its result as text, and its content blocks if it has some.
+class Called(NamedTuple):
+    """The result of a call, as the tool returned it.
 
-    Raises CallFailed, Interrupted, NotApproved.
+    text: the result; of content blocks, their texts. blocks: the blocks, None for a text. note: words for the
+    model about the call, to stand before the result; empty for none.
+    """
+
+    text: str
+    blocks: list[dict[str, Any]] | None
+    note: str
+
+
+async def called(ctx: ProgramContext, name: str, arguments: Mapping[str, object]) -> Called:
+    """Call a tool of the program, and return its result.
+
+    Raises CallFailed, Interrupted, NotApproved, which carry the note.
     """
     answer = await ctx._ask(name, arguments)
-    text = str(tool_value(name, answer))
+    note = "" if answer.changed == NULL else changed_arguments(answer.changed)
+    try:
+        text = str(tool_value(name, answer))
+    except AskFailed as error:
+        if note:
+            error.add_note(note)
+        raise
     has_blocks = bytes(answer.content).startswith(b"[")
-    return text, msgspec.json.decode(answer.content) if has_blocks else None
+    return Called(text, msgspec.json.decode(answer.content) if has_blocks else None, note)
+
+
+def note_of(error: BaseException) -> str:
+    """Return the note of a call that failed; empty for none."""
+    return "\n".join(getattr(error, "__notes__", ()))
+
+
+def with_note(note: str, told: str | list[dict[str, Any]]) -> Any:
+    """Return a result for the model, a text or content blocks, after the note of its call."""
+    if not note:
+        return told
+    return f"{note}\n{told}" if isinstance(told, str) else [{"type": "text", "text": note}, *told]
 
 
 def settings_of(given: Mapping[str, object], dropped: tuple[str, ...], where: str) -> dict[str, object]:

@@ -9,8 +9,10 @@ are wrapped once, when the first brain is made. Outside of a brain's run they ar
     a stream of a chat model            the same question, its reply in one piece
     a call of a tool                    a call of the program, or the tool itself in the program
     a function on the framework's pool  the function itself, at once: a program has one thread
+    a call of a tool by a tool node     the same; a failure that nothing of the framework handles is told
     the chance in a pause of a retry    the chance of the program
     a synchronous pause of a retry      a pause of the program
+    the clock of a node's timeouts      the time of the program's steps
 """
 
 import asyncio
@@ -29,11 +31,12 @@ import langgraph.pregel._retry as node_retry
 import tenacity.nap
 import tenacity.wait
 from langchain_core.language_models import BaseChatModel, BaseLLM
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables.config import ContextThreadPoolExecutor
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools import Tool as SimpleTool
+from langgraph.prebuilt import ToolNode
 from langsmith.run_helpers import tracing_context
 
 from callboard.runtime.brains.common import during
@@ -70,6 +73,9 @@ class Run(Protocol):
 
     def chance(self) -> object:
         """Return the generator of random numbers."""
+
+    def clock(self) -> float:
+        """Return the time of the step, in seconds since 1970 UTC."""
 
 
 RUN: Final[ContextVar[Run | None]] = ContextVar("callboard_run", default=None)
@@ -108,7 +114,9 @@ def open_doors() -> None:
     for module in (node_retry, middleware_retry, tenacity.wait):
         vars(module)["random"] = _Chance(vars(module)["random"])
     for module in (node_retry, model_retry, tool_retry, tenacity.nap):
-        vars(module)["time"] = _Pauses(vars(module)["time"])
+        vars(module)["time"] = _Time(vars(module)["time"])
+    _wrap(ToolNode, "_arun_one", _told)
+    _wrap(ToolNode, "_run_one", _told_now)
 
 
 def _wrap(kind: type, name: str, door: Callable[..., object]) -> None:
@@ -195,6 +203,40 @@ def _call_now(
     return run.now(run.call(tool, _as_call(wanted, more), through))
 
 
+class FailedCall(ToolException):
+    """The failure of a call that a tool node makes, for its handlers of errors and for middleware."""
+
+
+_OF_NODE: Final[ContextVar[str]] = ContextVar("callboard_of_node", default="")
+"""The id of the call that a tool node makes."""
+
+
+def is_of_node(call: Mapping[str, Any]) -> bool:
+    """Return True if a tool node makes a call, so that its failure is raised there."""
+    return bool(call["id"] == _OF_NODE.get())
+
+
+async def _told(run: Run, original: Any, node: object, call: ToolCall, *args: Any, **more: Any) -> Any:
+    with during(_OF_NODE, str(call["id"])):
+        try:
+            return await original(node, call, *args, **more)
+        except FailedCall as error:
+            return failed_message(call, str(error))
+
+
+def _told_now(run: Run, original: Any, node: object, call: ToolCall, *args: Any, **more: Any) -> Any:
+    with during(_OF_NODE, str(call["id"])):
+        try:
+            return original(node, call, *args, **more)
+        except FailedCall as error:
+            return failed_message(call, str(error))
+
+
+def failed_message(call: Mapping[str, Any], text: str) -> ToolMessage:
+    """Return the message that tells a model the failure of a call."""
+    return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error")
+
+
 def _as_call(wanted: ToolInput, more: Mapping[str, object]) -> ToolInput:
     """Return what a call wants as `ainvoke` gets it: `run` and `arun` get the id of a call apart."""
     if (call := more.get("tool_call_id")) is None:
@@ -224,14 +266,24 @@ class _Chance:
         return getattr(self._module if run is None else run.chance(), name)
 
 
-class _Pauses:
-    """The module `time` for pauses of retries: in a run, a synchronous one is a pause of the program."""
+class _Time:
+    """The module `time` for retries and timeouts: in a run, it is that of the program's steps."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
+
+    def monotonic(self) -> float:
+        """Return the time of the loop."""
+        run = RUN.get()
+        return self._module.monotonic() if run is None else asyncio.get_running_loop().time()
+
+    def time(self) -> float:
+        """Return the time of the step."""
+        run = RUN.get()
+        return self._module.time() if run is None else run.clock()
 
     def sleep(self, seconds: float) -> None:
         """Wait, without a hold of the loop."""

@@ -29,7 +29,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.brains.common import EMPTY
+from callboard.runtime.brains.common import EMPTY, with_note
 from callboard.runtime.programs.model_reply import ModelReply
 
 Block = JsonObject
@@ -37,6 +37,8 @@ Said = JsonObject
 
 _OWN_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call"})
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+NOTE: Final = "callboard_note"
+"""The key in the `additional_kwargs` of a tool message with the words that stand before its result."""
 _DATA: Final = "data:"
 
 
@@ -123,6 +125,7 @@ def _user_blocks(message: BaseMessage) -> list[Block]:
     if isinstance(message, ToolMessage):
         content = message.content
         told = content if isinstance(content, str) else content_blocks(content)
+        told = with_note(message.additional_kwargs.get(NOTE, ""), told)
         block = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": told or EMPTY}
         return [{**block, "is_error": True} if message.status == "error" else block]
     if isinstance(message, HumanMessage | SystemMessage):

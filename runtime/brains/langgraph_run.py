@@ -2,7 +2,8 @@
 
 Rules
   - Failed, interrupted and refused calls are told to the model as tool messages with the status of an error,
-    and the graph goes on. A node that calls a tool itself gets a `ToolException`.
+    and the graph goes on. A failed one is first raised, for the middleware and the handlers of a tool node.
+  - A node that calls a tool itself gets a `ToolException`.
   - A tool or a model that the brain does not know is refused, and ends it: no call of it would be in the log.
 """
 
@@ -23,11 +24,17 @@ from callboard.actors.protocol.errors import (
     NotApproved,
 )
 from callboard.actors.protocol.immutable import JsonObject
-from callboard.runtime.brains.common import NOTHING_SAID, Latch, call_content
+from callboard.runtime.brains.common import NOTHING_SAID, Latch, called, note_of, with_note
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
-from callboard.runtime.brains.langgraph_doors import Through, ToolInput
-from callboard.runtime.brains.langgraph_messages import Conversation, Said
+from callboard.runtime.brains.langgraph_doors import (
+    FailedCall,
+    Through,
+    ToolInput,
+    failed_message,
+    is_of_node,
+)
+from callboard.runtime.brains.langgraph_messages import NOTE, Conversation, Said
 from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
 from callboard.runtime.brains.langgraph_tools import arguments_of, checked
 from callboard.runtime.brains.langgraph_waiting import Waiting
@@ -69,6 +76,7 @@ class GraphRun:
         self.run_again = self._answers.run_again
         self.refuse = latch.refuse
         self.chance = ctx.random
+        self.clock = lambda: ctx.now().timestamp()
 
     async def answer(
         self,
@@ -142,16 +150,20 @@ class GraphRun:
 
     async def _called(self, name: str, arguments: JsonObject, call: Mapping[str, Any] | None) -> object:
         try:
-            text, blocks = await call_content(self._ctx, name, arguments)
+            result = await called(self._ctx, name, arguments)
         except (Interrupted, NotApproved, CallFailed) as error:
-            told = error.text if isinstance(error, CallFailed) else str(error)
+            told = with_note(note_of(error), error.text if isinstance(error, CallFailed) else str(error))
             if call is None:
                 raise ToolException(told) from None
-            return ToolMessage(told, tool_call_id=call["id"], name=name, status="error")
-        content: Any = text if blocks is None else blocks
+            # A refused call is not to be asked about again, nor an interrupted one made again, by a retry.
+            if isinstance(error, CallFailed) and is_of_node(call):
+                raise FailedCall(told) from None
+            return failed_message(call, told)
+        content: Any = result.text if result.blocks is None else result.blocks
         if call is None:
             return content
-        message = ToolMessage(content, tool_call_id=call["id"], name=name)
+        more = {NOTE: result.note} if result.note else {}
+        message = ToolMessage(content, tool_call_id=call["id"], name=name, additional_kwargs=more)
         changed = self._changed()
         return Command(update={**changed, "messages": [message]}) if changed else message
 

@@ -30,7 +30,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json, JsonObject
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.brains.common import EMPTY, NOTHING_SAID
+from callboard.runtime.brains.common import EMPTY, NOTHING_SAID, with_note
 from callboard.runtime.programs.model_reply import ModelReply
 
 Block = JsonObject
@@ -49,11 +49,13 @@ _SYSTEM: Final = ("system", "developer")
 class Conversation:
     """The items of one run, with those of the runs inside it.
 
-    failed: the ids of the calls whose tools failed.
+    failed: the ids of the calls whose tools failed. notes: by the ids of calls, the words for the model that
+    stand before their results.
     """
 
     def __init__(self) -> None:
         self.failed: set[str] = set()
+        self.notes: dict[str, str] = {}
         self._replies: dict[str, tuple[list[JsonObject], list[Block]]] = {}
         self._blocks: dict[str, Block] = {}
         self._calls: dict[str, Block] = {}
@@ -170,7 +172,8 @@ class Conversation:
         known = self._calls.get(call)
         block: Block = {"type": "tool_result", "tool_use_id": call if known is None else known["id"]}
         output = item["output"]
-        block["content"] = output or EMPTY if isinstance(output, str) else _content(output)
+        told = output or EMPTY if isinstance(output, str) else _content(output)
+        block["content"] = with_note(self.notes.get(call, ""), told)
         return {**block, "is_error": True} if call in self.failed else block
 
 

@@ -32,7 +32,7 @@ from agents.tool_context import ToolContext as FrameworkContext
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, InvalidAgent, NotApproved
 from callboard.actors.protocol.immutable import JsonObject
-from callboard.runtime.brains.common import Latch, call_content, during
+from callboard.runtime.brains.common import Latch, called, during, note_of
 from callboard.runtime.brains.openai_gate import NO_STREAM, Gate, default_settings
 from callboard.runtime.brains.openai_messages import Conversation, output_part
 from callboard.runtime.brains.openai_model import model_key
@@ -179,16 +179,18 @@ class BrainRun:
 
     async def _call(self, name: str, context: FrameworkContext, written: str) -> object:
         """Call a tool of the session. Raises CallFailed, which the framework tells to the model."""
+        call = context.tool_call_id
         try:
-            text, blocks = await call_content(self._ctx, name, _arguments(name, written))
-            return text if blocks is None else [output_part(block) for block in blocks]
-        except (Interrupted, NotApproved) as error:
+            result = await called(self._ctx, name, _arguments(name, written))
+        except (Interrupted, NotApproved, CallFailed) as error:
+            self._said.failed.add(call)
+            self._said.notes[call] = note_of(error)
+            if isinstance(error, CallFailed):
+                raise
             # In our words: the framework's would ask the model to try again.
-            self._said.failed.add(context.tool_call_id)
             return str(error)
-        except CallFailed:
-            self._said.failed.add(context.tool_call_id)
-            raise
+        self._said.notes[call] = result.note
+        return result.text if result.blocks is None else [output_part(block) for block in result.blocks]
 
 
 def _arguments(name: str, written: str) -> dict[str, object]:

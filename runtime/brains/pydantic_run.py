@@ -12,16 +12,18 @@ Rules
 import asyncio
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Never
 
+import msgspec
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.models import Model
 from pydantic_ai.tools import (
     DeferredToolRequests,
@@ -38,7 +40,7 @@ from pydantic_core import ValidationError, to_jsonable_python
 
 from callboard.actors.protocol.errors import CallFailed, Interrupted, NotApproved
 from callboard.actors.protocol.immutable import JsonObject
-from callboard.runtime.brains.common import Latch, during
+from callboard.runtime.brains.common import Latch, called, during, note_of, with_note
 from callboard.runtime.brains.pydantic_gate import Gate, leads_to_gate
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.brains.pydantic_model import model_key
@@ -151,6 +153,7 @@ class Hooks(AbstractCapability[object]):
         self._latch = latch
         self._run = run
         self._parts = parts
+        self._notes: dict[str, str] = {}  # by the ids of calls that a person has changed
 
     def get_default_run_id(self) -> str:
         """Return the name of the program's run; of a run inside it, with its number."""
@@ -192,10 +195,13 @@ class Hooks(AbstractCapability[object]):
         if name not in self._parts.inner:
             return True  # our own approval of the call asks the person
         try:
-            given: Any = await self._ctx.call(name, **wanted)
+            permitted = await called(self._ctx, name, wanted)
         except NotApproved as error:
             return ToolDenied(str(error))
-        return ToolApproved(override_args=None if given == wanted else given)
+        if not permitted.note:
+            return True
+        self._notes[call.tool_call_id] = permitted.note
+        return ToolApproved(override_args=msgspec.json.decode(permitted.text))
 
     async def wrap_tool_execute(
         self,
@@ -211,16 +217,18 @@ class Hooks(AbstractCapability[object]):
         if name in self._parts.inner or tool_def.kind == "output":
             if name in self._parts.tools and not ctx.tool_call_approved:
                 raise ApprovalRequired
-            return await handler(args)
+            result = await handler(args)
+            note = self._notes.get(call.tool_call_id)
+            return _with_note(note, result) if note else result
         if name not in self._parts.tools:
             raise self._latch.refuse(
                 f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
                 "define it on the agent, or name it in `in_program`"
             )
         try:
-            return await self._ctx.call(name, **_arguments(self._parts.known[name], call, args))
+            result = await called(self._ctx, name, _arguments(self._parts.known[name], call, args))
         except (Interrupted, NotApproved) as error:
-            raise ToolFailed(str(error)) from None
+            raise ToolFailed(with_note(note_of(error), str(error))) from None
         except CallFailed as error:
             if (raised := error.text.partition(":")[0]) in DEFERRED:
                 raise self._latch.refuse(
@@ -228,8 +236,9 @@ class Hooks(AbstractCapability[object]):
                     "it in `in_program`"
                 ) from None
             if (words := retry_words(error.text)) is not None:
-                raise ModelRetry(words) from None
-            raise ToolFailed(error.text) from None
+                raise ModelRetry(with_note(note_of(error), words)) from None
+            raise ToolFailed(with_note(note_of(error), error.text)) from None
+        return with_note(result.note, result.text)
 
 
 def _arguments(tool: Tool[Never], call: ToolCallPart, args: JsonObject) -> JsonObject:
@@ -240,6 +249,16 @@ def _arguments(tool: Tool[Never], call: ToolCallPart, args: JsonObject) -> JsonO
             return wanted
     rewritten: JsonObject = to_jsonable_python(args)
     return rewritten
+
+
+def _with_note(note: str, result: object) -> object:
+    """Return the result of a tool that runs in the program, with words about its call."""
+    if isinstance(result, str):
+        return with_note(note, result)
+    if not isinstance(result, ToolReturn):
+        return ToolReturn(result, content=note)
+    more = result.content or ()
+    return dataclasses.replace(result, content=[note, *([more] if isinstance(more, str) else more)])
 
 
 def retry_words(text: str) -> str | None:

@@ -48,6 +48,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
     content: in the form for models; of a report its JSON, as text. ends: the kind of the end that the program
     cannot avert from here on, so that the step is its last one; empty for none.
     value, reply: of a question with a whole request: the blocks of the reply, and the facts about it.
+    changed: the arguments that a person gave the call instead of the program's; null for none.
     """
 
     tool_use_id: str
@@ -57,6 +58,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False, tag="tool_result", tag_field
     ends: str = ""
     value: Json = NULL
     reply: Reply | None = None
+    changed: Json = NULL
 
     @property
     def text(self) -> str:

@@ -171,7 +171,9 @@ def _with_words(result: Json, arguments: Json | None, words: str | None) -> byte
     """Return a result as the model reads it. arguments: those of a person; words: for input not given."""
     if words:
         result = prompts.with_words_before(result, words)
-    return bytes(result if arguments is None else prompts.with_changed_arguments(result, arguments))
+    if arguments is not None:
+        result = prompts.with_words_before(result, prompts.changed_arguments(arguments))
+    return bytes(result)
 
 
 class _Checker:

@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportBack, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven, ToolReturned
 from callboard.actors.protocol.profiles import ToolsChange
 from callboard.replay.testing.sessions.scripted_replies import Asked, last_reply
-from tests.actors.agent.test_program import KID, PAY, WHO, A, B, heard, returned, started, step
+from tests.actors.agent.test_program import KID, PAY, WHO, A, B, heard, only_result, returned, started, step
 from tests.actors.harness import SCHEMA, AgentHarness, kinds
 from tests.tables import table
 
@@ -43,6 +44,17 @@ def test_questions_of_a_program_are_counted_until_their_answer() -> None:
         counts.append(agent.state.calls.questions)
     assert counts == [1, 0, 1, 0]
     assert heard(agent) == [("p", "interrupted")]
+
+
+@table("rules", [1, 2])
+def test_a_program_has_the_arguments_that_a_person_gave_its_call_from_rules_2_on(rules: int) -> None:
+    agent = started(PAY, A)
+    agent.state = replace(agent.state, rules=rules)
+    agent.hears(ApprovalGiven(1, 0, "approved", arguments=Json(b'{"euros":3}')))
+    agent.hears(returned(0))
+    assert heard(agent) == [("p", "ok")]
+    assert only_result(agent).get("changed") == ({"euros": 3} if rules > 1 else None)
+    assert only_result(agent)["content"] == "done", "as its tool returned it"
 
 
 def test_a_tool_of_a_program_sets_tools_only_if_it_ends_well_and_is_still_wanted() -> None:

@@ -323,7 +323,9 @@ def test_each_argument_of_a_tool_of_ours_has_a_type_and_a_description() -> None:
 
 @pytest.mark.parametrize("output", [b'"done"', b"[]", b'[ {"type":"text","text":"done"}]'])
 def test_arguments_that_a_person_changed_stand_before_the_result(output: bytes) -> None:
-    first, *rest = msgspec.json.decode(prompts.with_changed_arguments(Json(output), Json(b'{"a":1}')))
+    first, *rest = msgspec.json.decode(
+        prompts.with_words_before(Json(output), prompts.changed_arguments(Json(b'{"a":1}')))
+    )
     assert first == {"type": "text", "text": 'This call was approved with other arguments: {"a":1}'}
     assert rest == ([] if output == b"[]" else [{"type": "text", "text": "done"}])
 

@@ -58,7 +58,7 @@ def expert(ran: list[str] | None = None, words: str = WORDS) -> Graph:
     def add(a: int, b: int) -> int:
         """Add."""
         done.append(f"add {a}")
-        if a == 8:
+        if a in (8, 9):
             raise ValueError("eight")
         return a + b
 

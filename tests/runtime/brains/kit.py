@@ -24,7 +24,8 @@ WORDS: Final = "Be terse."
 
 def run(brain: Any, answers: Any = (), prompt: Any = "2+3?", **more: Any) -> Any:
     """Run a brain as a host, and return its outcome. answers: of its model; by default it is not asked."""
-    runtime = Runtime(more.pop("log", ":memory:"), model=ScriptedModel(answers), deps=more.pop("deps", None))
+    given = {key: more.pop(key) for key in ("deps", "approve") if key in more}
+    runtime = Runtime(more.pop("log", ":memory:"), model=ScriptedModel(answers), **given)
     return runtime.run_sync(brain, prompt, session_id="s", **more)
 
 

@@ -103,7 +103,7 @@ def claude(*names: str, **more: Any) -> Any:
     async def nothing(given: dict[str, Any]) -> dict[str, Any]:
         return {}
 
-    servers = {
+    servers: Any = {
         f"s{place}": create_sdk_mcp_server(f"s{place}", tools=[tool(name, "Look.", {})(nothing)])
         for place, name in enumerate(names)
     }

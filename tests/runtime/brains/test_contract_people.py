@@ -38,10 +38,14 @@ every = pytest.mark.parametrize("framework", PARAMS, indirect=True)
 
 
 class Asked:
-    """An ask of an expert whose writes a person approves. seen: the requests. notes: its deeds."""
+    """An ask of an expert.
 
-    def __init__(self, framework: Framework, answers: list[Any] | None = None) -> None:
+    asks: the tool whose calls a person approves. seen: the requests. notes: its deeds.
+    """
+
+    def __init__(self, framework: Framework, answers: list[Any] | None = None, asks: str = "save") -> None:
         self.framework = framework
+        self.asks = asks
         self.answers = [*framework.answers] if answers is None else answers
         self.notes: list[str] = []
         self.seen: list[ModelRequest] = []
@@ -61,7 +65,7 @@ class Asked:
                 decide(question)
 
         async def ask() -> Outcome[Any]:
-            brain = self.framework.brain(self.notes, approvals={"save": "before"})
+            brain = self.framework.brain(self.notes, approvals={self.asks: "before"})
             async with Runtime(log, model=ScriptedModel(self.policy), approve=approve) as runtime:
                 outcome: Outcome[Any] = await runtime.run(brain, "2+3?", session_id="s", **more)
                 return outcome
@@ -76,8 +80,18 @@ class Asked:
     @property
     def failures(self) -> str:
         """Return the texts of the failed calls that the model has read."""
+        return " ".join(text for text, is_error in self.results if is_error)
+
+    @property
+    def results(self) -> list[tuple[str, bool]]:
+        """Return the texts of the results that the model has read, and whether each is an error."""
         blocks = [block for said in self.seen[-1].conversation for block in said["content"]]
-        return " ".join(str(block["content"]) for block in blocks if block.get("is_error"))
+        found = [block for block in blocks if block["type"] == "tool_result"]
+        return [(_text(block["content"]), block.get("is_error", False)) for block in found]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
 
 @every
@@ -110,6 +124,22 @@ def test_a_call_is_made_with_the_arguments_that_a_person_gives_instead(framework
     asked = Asked(framework)
     outcome = asked.run(lambda question: question.approve(arguments={"key": "z"}))
     assert ((outcome.kind, outcome.text), asked.saved) == (framework.end, ["z"])
+    told = [one for one in asked.results if "other arguments" in one[0]]
+    assert told == [('This call was approved with other arguments: {"key":"z"}\nsaved z', False)]
+
+
+@every
+def test_a_failed_call_says_which_arguments_a_person_gave_it(framework: Framework) -> None:
+    asked = Asked(framework, asks="add")
+    outcome = asked.run(
+        lambda question: question.approve(
+            arguments={"a": 9, "b": 7} if question.arguments["a"] == 2 else None
+        )
+    )
+    assert (outcome.kind, outcome.text) == framework.end
+    failures = asked.failures.replace("\\", "")  # a framework may tell a failure as JSON
+    assert failures.count('This call was approved with other arguments: {"a":9,"b":7}') == 1
+    assert not any("other arguments" in text for text, is_error in asked.results if not is_error)
 
 
 @every

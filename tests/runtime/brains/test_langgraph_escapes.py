@@ -25,6 +25,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import SessionChatModel, langgraph_agent
+from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.scripted import call, say
 from callboard.testing import simulate
 from tests.runtime.brains.graphs import Found, OwnChat, agent, expert, one_node
@@ -41,6 +42,23 @@ def look() -> str:
 
 class Saver(InMemorySaver):
     """A checkpointer of someone else."""
+
+
+def test_code_of_the_graph_reads_a_result_without_the_note_about_changed_arguments() -> None:
+    @tool(return_direct=True)
+    def pay(euros: int) -> str:
+        """Pay."""
+        return f"paid {euros}"
+
+    async def node(state: Any) -> Any:
+        return {"messages": [AIMessage(await pay.ainvoke({"euros": 1}))]}
+
+    async def approve(question: Any) -> ApprovalAnswer:
+        return ApprovalAnswer(True, arguments={"euros": 2})
+
+    for graph in (agent(pay), one_node(node)):
+        brain = langgraph_agent(graph, "payer", approvals={"pay": "before"})
+        assert run(brain, lambda request: call("pay", euros=1), approve=approve).text == "paid 2"
 
 
 def twin() -> BaseTool:

@@ -92,23 +92,38 @@ def test_a_person_decides_about_a_call_and_the_model_reads_a_refusal() -> None:
 
 def test_an_agent_used_as_a_tool_gets_the_arguments_that_a_person_gives_instead() -> None:
     heard: list[str] = []
+    told: list[Any] = []
     inner = agents.Agent("inner", instructions="Inner.")
-    lead = agents.Agent("lead", tools=[inner.as_tool("ask_inner", "Ask.", needs_approval=True)])
+
+    @function_tool(needs_approval=True)
+    def draw(of: str) -> Any:
+        """Draw."""
+        return agents.ToolOutputImage(image_url="data:image/png;base64,aaaa")
+
+    tool = inner.as_tool("ask_inner", "Ask.", needs_approval=True)
+    lead = agents.Agent("lead", tools=[tool, draw])
 
     def answers(request: ModelRequest) -> Any:
         if b"Inner." in bytes(request.system):
             heard.append(request.conversation[0]["content"][0]["text"])
             return say("because")
-        return say("done") if turns_in(request) else call("ask_inner", input="why?")
+        if not turns_in(request):
+            return calls(call("ask_inner", input="why?"), call("draw", of="x"))
+        told.extend(results(request))
+        return say("done")
 
     async def approve(question: Approval) -> ApprovalAnswer:
-        return ApprovalAnswer(True, arguments={"input": "how?"})
+        return ApprovalAnswer(True, arguments=dict.fromkeys(question.arguments, "how?"))
 
     async def ask() -> Any:
         async with Runtime(":memory:", model=ScriptedModel(answers), approve=approve) as runtime:
-            return await runtime.run(openai_agent(lead), "go")
+            return await runtime.run(openai_agent(lead, in_program=["draw"]), "go")
 
     assert (asyncio.run(ask()).text, heard) == ("done", ["how?"])
+    (answer, _), ([note, image], _) = told
+    assert answer == 'This call was approved with other arguments: {"input":"how?"}\nbecause'
+    assert note["text"] == 'This call was approved with other arguments: {"of":"how?"}'
+    assert image["type"] == "image"
 
 
 def test_earlier_asks_of_a_session_are_its_history() -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import openai_agent
+from callboard.runtime.approvals import Approval, ApprovalAnswer
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
 from callboard.testing import simulate
@@ -239,6 +240,13 @@ def test_a_tool_whose_result_is_the_output_ends_the_run() -> None:
     agent = agents.Agent("stops", tools=[look], tool_use_behavior="stop_on_first_tool")
     outcome = run(openai_agent(agent), lambda request: call("look", at=4))
     assert (outcome.text, outcome.usage.calls) == ("seen 4", 1)
+
+    async def approve(question: Approval) -> ApprovalAnswer:
+        return ApprovalAnswer(True, arguments={"at": 5})
+
+    asked = openai_agent(agent, approvals={"look": "before"})
+    changed = run(asked, lambda request: call("look", at=4), approve=approve)
+    assert changed.text == "seen 5", "the note about the arguments is for a model"
 
 
 @pytest.mark.parametrize(

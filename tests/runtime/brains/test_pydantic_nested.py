@@ -12,7 +12,7 @@ from pydantic_ai import Agent as FrameworkAgent
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
-from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.messages import ModelResponse, TextPart, ToolReturn
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -280,10 +280,49 @@ def test_a_person_decides_about_a_call_in_the_program_and_its_arguments(mark: st
     )
     assert decided(brain, is_approved=True) == ("done", [("it was 02.01.", False)])
     other = decided(brain, is_approved=True, arguments={"day": "2026-03-04"})
-    assert other == ("done", [("it was 04.03.", False)])
+    told = 'This call was approved with other arguments: {"day":"2026-03-04"}'
+    assert other == ("done", [(f"{told}\nit was 04.03.", False)])
     text, [(refused, is_error)] = decided(brain, is_approved=False, note="no")
     assert (text, is_error) == ("done", True)
     assert "no" in refused
+
+
+@pytest.mark.parametrize(
+    ("returned", "rest"),
+    [
+        ({"a": 1}, []),
+        (ToolReturn("one"), []),
+        (ToolReturn("one", content="more"), ["more"]),
+        (ToolReturn("one", content=["more", "words"]), ["more", "words"]),
+    ],
+)
+def test_any_result_in_the_program_is_told_with_the_arguments_that_a_person_gave(
+    returned: Any, rest: list[str]
+) -> None:
+    outer: Framework = FrameworkAgent(name="lead")
+
+    @outer.tool_plain(requires_approval=True)
+    def ask(day: str) -> Any:
+        """Ask."""
+        return returned
+
+    def answer(request: ModelRequest) -> Any:
+        if not turns_in(request):
+            return call("ask", day="x")
+        first, *texts = request.conversation[-1]["content"]
+        assert first["content"] == ("one" if isinstance(returned, ToolReturn) else '{"a":1}')
+        note = 'This call was approved with other arguments: {"day":"y"}'
+        assert [one["text"] for one in texts] == [note, *rest]
+        return say("done")
+
+    async def approve(question: Any) -> ApprovalAnswer:
+        return ApprovalAnswer(True, arguments={"day": "y"})
+
+    async def go() -> Any:
+        async with Runtime(":memory:", model=ScriptedModel(answer), approve=approve) as runtime:
+            return await runtime.run(pydantic_ai_agent(outer, in_program=["ask"]), "go")
+
+    assert asyncio.run(go()).unwrap() == "done"
 
 
 def raising(error: type[Exception]) -> Framework:
