@@ -218,7 +218,8 @@ def _aside(
 
 
 def _call(body: p.ToolStarted | m.CancelTask | p.CancelCall) -> str:
-    return f"turn {body.turn}, call {body.call}"
+    seq = body.reused if isinstance(body, p.ToolStarted) else 0
+    return f"turn {body.turn}, call {body.call}" + f", waits for recorded event {seq}" * bool(seq)
 
 
 def _timer(body: p.CancelTimer | p.TimerFired) -> str:

@@ -182,10 +182,12 @@ class Playback:
         """Return what happens to a request on which its port may act now."""
         free = self.recorded.free_budget(request, self._keys.get(request.seq, ()))
         found = None if free else self.find(request, gate)
-        return Refused(free) if free else Reuse(found) if found else self.unfound(request)
+        return Refused(free) if free else Reuse(found) if found else self.unfound(request, gate)
 
-    def unfound(self, request: Event) -> "Refused | Asked | Work":
-        """Return what happens to a request without a recorded answer."""
+    def unfound(self, request: Event, gate: PortGate) -> "Refused | Asked | Work":
+        """Return what happens to a request without a recorded answer that fits."""
+        if not gate.is_wanted(request.seq):  # given up while its recorded answer waited
+            return Refused(gate.cancelled(request))
         body = request.body
         if not isinstance(body, CallTool) or body.effect == "read":
             return Work(request)

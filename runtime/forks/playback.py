@@ -251,7 +251,7 @@ class LivePlayback(TimerPort):
     def _miss(self, request: Event) -> None:
         """Let a request whose recorded answer does not fit go to its port, if it may."""
         run = partial(self._board.start_admitted, start_of_missed(request, self._board.gate))
-        if self._may_work(request, self.plan.unfound(request), run):
+        if self._may_work(request, self.plan.unfound(request, self._board.gate), run):
             run()
 
     def _do(self, thing: Thing) -> None:

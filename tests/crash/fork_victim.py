@@ -1,6 +1,6 @@
 """A process that forks a session, and kills itself while a tool runs that was held for its recorded result.
 
-    python -m tests.crash.fork_victim FOLDER write|idempotent live|ask record|fork|resume
+    python -m tests.crash.fork_victim FOLDER write|idempotent live|ask fork|resume
 
 The recorded result of `pay` wrote a file, which the fork has another version of. So the result does not fit
 in its turn, and the tool runs. The process writes the key of each run to FOLDER/effects, and the text of the
@@ -42,7 +42,7 @@ async def pay(ctx: ToolContext) -> str:
     """Pay, and keep the receipt."""
     with (folder / "effects").open("a") as file:
         file.write(f"{ctx.idempotency_key}\n")
-    if deed == "fork":
+    if deed == "fork" and ctx.idempotency_key.startswith(FORK):
         os.kill(os.getpid(), signal.SIGKILL)
     ctx.files.write_text("receipts", ctx.files.read_text("receipts") + "paid\n")
     return "paid"
@@ -50,7 +50,7 @@ async def pay(ctx: ToolContext) -> str:
 
 def policy(request: ModelRequest) -> Call | Reply:
     if request.turn == 1:
-        return call("write_file", path="receipts", content="none\n" if deed == "record" else "some\n")
+        return call("write_file", path="receipts", content="none\n")
     if request.turn == 2:
         return call("pay")
     return say(str(request.conversation[-1]["content"]))
@@ -66,22 +66,19 @@ _OTHER: Final = {
 
 async def main() -> None:
     host = Agent("host", tools=[*FILE_TOOLS, pay], model=ScriptedModel(policy))
-    place = folder / ("copy" if deed == "resume" else "root")
-    files = Files(place, write=["."], history=True)
+    files = Files(folder / ("copy" if deed == "resume" else "root"), write=["."], history=True)
     async with Runtime(str(folder / "log.db"), files=files, approve=lambda question: True) as runtime:
-        match deed:
-            case "record":
-                session = await runtime.open(host, session_id=ORIGIN)
-                outcome = await session.ask("go")
-            case "fork":
-                changes: dict[tuple[str, int, int] | int, object] = {("host", 1, -1): [_OTHER]}
-                session = await runtime.fork(
-                    ORIGIN, host, changes=changes, effects=effects, files_to=folder / "copy", fork_id=FORK
-                )
-                outcome = await session.outcome
-            case _:
-                session = await runtime.resume(FORK, host)
-                outcome = await session.outcome
+        if deed == "fork":
+            origin = await runtime.open(host, session_id=ORIGIN)
+            await origin.ask("go")
+            await origin.close()
+            changes: dict[tuple[str, int, int] | int, object] = {("host", 1, -1): [_OTHER]}
+            session = await runtime.fork(
+                ORIGIN, host, changes=changes, effects=effects, files_to=folder / "copy", fork_id=FORK
+            )
+        else:
+            session = await runtime.resume(FORK, host)
+        outcome = await session.outcome
         print(outcome.kind, outcome.text)
         await session.close()
 

@@ -23,7 +23,7 @@ from tests.mutants.seeded_downtime import LEFT_OUT
 from tests.mutants.seeded_endings import CANCELS, LATCHES, SILENCE
 from tests.mutants.seeded_fallback import NEXT_MODEL
 from tests.mutants.seeded_findings import MERGES
-from tests.mutants.seeded_forks import FILES, LOOK_UP, ONCE, PLAYBACK
+from tests.mutants.seeded_forks import FILES, LOOK_UP, ONCE, PLAYBACK, STARTS
 from tests.mutants.seeded_histories import HISTORY
 from tests.mutants.seeded_late_places import LATE
 from tests.mutants.seeded_later import IN_LINE, LAST_DEPTH, NEEDS, STALE
@@ -163,6 +163,7 @@ FORKS: Final = Part(
         "Playback of a fork": PLAYBACK,
         "Results given once": ONCE,
         "Files of a copy": FILES,
+        "Starts in forks": STARTS,
     },
 )
 

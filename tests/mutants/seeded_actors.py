@@ -152,8 +152,8 @@ RECOVERY: Final = (
         "write-runs-again",
         "A write tool that had started is run again on resume.",
         "session.port_table",
-        "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return interrupted(request, repeated) if has_started else None",
-        "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return None",
+        "    return interrupted(request, repeated) if has_started and is_write else None",
+        "    return None",
     ),
     Mutant(
         "model-asked-again-for-free",

@@ -103,8 +103,8 @@ CALLS: Final = (
         "unstarted-write-interrupted",
         "A write tool that had not started is answered as `interrupted` instead of being run.",
         "session.port_table",
-        "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return interrupted(request, repeated) if has_started else None",
-        'def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    body = request.body\n    is_write = isinstance(body, CallTool) and body.effect == "write"\n    return interrupted(request, repeated) if is_write else None',
+        "    return interrupted(request, repeated) if has_started and is_write else None",
+        "    return interrupted(request, repeated) if is_write else None",
     ),
     Mutant(
         "cost-overrides-tokens",

@@ -118,9 +118,9 @@ PLAYBACK: Final = (
     Mutant(
         "effect-forgotten-at-the-restart",
         "A new process gives recorded results of read tools after a tool with an effect has run.",
-        "session.playback",
-        "                    self.is_after_effect |= status not in _UNRUN\n",
-        "                    pass\n",
+        "session.fork_starts",
+        "                if may_have_run and not reused and status not in _UNRUN:\n",
+        "                if False:\n",
     ),
     Mutant(
         "inputs-at-once",
@@ -284,7 +284,38 @@ FILES: Final = (
     ),
 )
 
+STARTS: Final = (
+    Mutant(
+        "missed-calls-start-in-silence",
+        "The log does not say that a call runs whose recorded answer did not fit.",
+        "session.fork_starts",
+        "    start, call = gate.start_of(request), request.body\n",
+        "    start, call = Start(request), request.body\n",
+    ),
+    Mutant(
+        "waiting-calls-look-started",
+        "A call that waits for its recorded answer is announced as one that runs.",
+        "session.fork_starts",
+        "    if start.announcement is None:\n        return start\n",
+        "    if True:\n        return start\n",
+    ),
+)
+
 TESTED_ALONE: Final = (
+    Mutant(
+        "begun-calls-held-again",
+        "A later process holds the recorded answer of a call that has begun to run.",
+        "session.playback",
+        "if not key or request.seq in self._begun or (",
+        "if not key or (",
+    ),
+    Mutant(
+        "begun-idempotent-calls-interrupted",
+        "An idempotent call whose recorded answer did not fit is not made again after a crash.",
+        "session.port_table",
+        "    return interrupted(request, repeated) if has_started and is_write else None\n",
+        "    return interrupted(request, repeated) if has_started else None\n",
+    ),
     Mutant(
         "answers-of-one-request-stick",
         "The first of several recorded answers to a request is given again and again.",
@@ -323,14 +354,14 @@ TESTED_ALONE: Final = (
     Mutant(
         "asked-and-under-way",
         "A later process of a fork that asks forgets an idempotent tool that was under way.",
-        "session.playback",
-        'effect == "idempotent" and self.effects != "recorded"',
-        'effect == "idempotent" and self.effects == "live"',
+        "session.fork_starts",
+        'case CallTool(effect="idempotent") if effects != "recorded":',
+        'case CallTool(effect="idempotent") if effects == "live":',
     ),
     Mutant(
         "errors-had-no-effect",
         "A later process takes a tool that failed for one that did not run.",
-        "session.playback",
+        "session.fork_starts",
         '_UNRUN: Final = frozenset({"cancelled", "needs_effect"})',
         '_UNRUN: Final = frozenset({"cancelled", "needs_effect", "error"})',
     ),
@@ -390,4 +421,4 @@ UNSIMULATED: Final = (
 )
 """One needs a fork of a fork, which the simulator does not make; one only costs calls. Tests find both."""
 
-FORKS: Final = (*LOOK_UP, *PLAYBACK, *ONCE, *FILES, *TESTED_ALONE, *UNSIMULATED)
+FORKS: Final = (*LOOK_UP, *PLAYBACK, *ONCE, *FILES, *STARTS, *TESTED_ALONE, *UNSIMULATED)

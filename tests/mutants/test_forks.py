@@ -23,7 +23,7 @@ from tests.mutants.seeded_forks import FORKS
 install(next(one for one in FORKS if one.name == sys.argv[1]))
 import pytest
 options = ["-x", "-q", "-n", "0", "--assert=plain", "-p", "no:cacheprovider", "-m", "slow or not slow"]
-units = ("test_given_once.py", "test_fork_order.py")
+units = ("test_given_once.py", "test_fork_order.py", "test_fork_starts.py")
 sys.exit(pytest.main([*options, *[f"tests/actors/session/{one}" for one in units], "tests/runtime/forks"]))
 """
 

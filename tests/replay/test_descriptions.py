@@ -9,7 +9,13 @@ import pytest
 from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Delegate, ReportJudged, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.cli.event_lines import summary_of
@@ -158,3 +164,11 @@ def test_a_resume_is_told_with_when_its_agents_hold() -> None:
 
 def test_a_result_that_is_given_again_names_its_origin() -> None:
     assert summary_of(ToolReturned(1, 0, output=raw("seen"), cached_from="s-1#7")) == "as s-1#7: seen"
+
+
+def test_the_start_of_a_call_says_whether_it_waits_for_a_recorded_answer() -> None:
+    starts = (ToolStarted(1, 2), ToolStarted(1, 2, reused=7))
+    assert [summary_of(one) for one in starts] == [
+        "turn 1, call 2",
+        "turn 1, call 2, waits for recorded event 7",
+    ]

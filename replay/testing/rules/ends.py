@@ -25,7 +25,7 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
 )
-from callboard.actors.protocol.port_messages import CheckSchema, MakeContext
+from callboard.actors.protocol.port_messages import CheckSchema, MakeContext, SettleBudget
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
@@ -188,7 +188,7 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor posts only refusals of asks and messages."
+    rule = "After the end of a session the supervisor posts only refusals, and settles late budgets."
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""
@@ -197,7 +197,8 @@ class NothingAfterEnd(Invariant):
         is_refusal = (isinstance(body, AskEnded) and body.kind == "denied") or (
             isinstance(body, TellEnded) and body.status == "refused"
         )
-        if is_late and not is_refusal:
+        # A budget that is given after the grace of its agent is over would else stay reserved.
+        if is_late and not is_refusal and not isinstance(body, SettleBudget):
             self.broken(event.seq, f"a {event.kind} after the session ended with event {end}")
 
 

@@ -175,6 +175,10 @@ class BudgetBooks:
     def at_rest(self, world: BudgetWorld, at: int) -> Violation | None:
         """Check that nothing waits and nothing is reserved that no log holds open."""
         _, reserved = world.stored()
+        # What the process holds for a session that has failed stays until another process goes on with it.
+        failed = {name for name, session in world.budgeted().items() if session.failure is not None}
+        reserved = [one for one in reserved if one.key.session not in failed]
+        reserved += [one for name in failed for one in world.budgets.reservations(name)]
         for one in world.budgets.states(world.now):
             held = sum(each.need.tokens for each in reserved if (one.scope, one.period) in each.spans)
             if one.waiting:

@@ -326,8 +326,8 @@ class ForkWorld(SessionWorld):
             self.now = max(self.now, thing.at)
         match thing:
             case Missed(request):
-                start = start_of_missed(request, self.gate)
-                if self._may_work(request, self.playback.unfound(request), lambda: self._work(start)):
+                start, found = start_of_missed(request, self.gate), self.playback.unfound(request, self.gate)
+                if self._may_work(request, found, lambda: self._work(start)):
                     self._work(start)
             case Give(request, answer, _):
                 self.answer(request, answer)

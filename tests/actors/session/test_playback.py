@@ -160,7 +160,7 @@ def test_the_files_of_a_result_decide_in_its_turn_whether_a_copy_gets_it() -> No
             assert thing.answer.body == ToolReturned(1, 0, reused=3, files=(first,), contents=(content,))
         else:
             assert thing == Missed(fork.events[1])
-            assert isinstance(fork.playback.unfound(fork.events[1]), Refused)
+            assert isinstance(fork.playback.unfound(fork.events[1], fork.gate), Refused)
     earlier = [tool(8, "write"), returned(2, 8, files=(first,), contents=(content,))]
     fork = Forked([*earlier, tool(1, "write"), returned(4, 1, files=(first,))], [tool(1, "write")])
     fork.hold(2)
@@ -361,6 +361,19 @@ def test_a_recorded_cancellation_is_given_only_where_the_request_is_cancelled_to
     stopped.hold(2)
     stopped.gate.on_events([Event(3, 0, "supervisor", "host", 0, Stop("cancelled"))])
     assert [type(one) for one in stopped.take()] == [Give]
+
+
+def test_a_call_that_was_given_up_while_it_waited_does_not_run_if_its_result_does_not_fit() -> None:
+    first, second = FileVersion("a", "1", 1), FileVersion("a", "2", 1)
+    recorded = [tool(1, "write"), returned(2, 1, files=(first,))]
+    own = [tool(1, "write"), tool(9, "write"), returned(3, 9, files=(second,))]
+    fork = Forked(recorded, own, "live", CopyChoice(True, False))
+    fork.hold(2)
+    fork.gate.on_events([Event(5, 0, "supervisor", "host", 0, Stop("cancelled"))])
+    assert fork.take() == (Missed(fork.events[1]),)
+    refused = fork.playback.unfound(fork.events[1], fork.gate)
+    assert refused == Refused(fork.gate.cancelled(fork.events[1]))
+    assert not fork.playback.is_after_effect
 
 
 def test_an_answer_is_dropped_if_its_request_has_one_already() -> None:

@@ -28,6 +28,7 @@ from tests.waiting import until
 
 SEND = CallTool(1, 0, "send", "write", NULL)
 LOOK = CallTool(1, 1, "look", "read", NULL)
+PUT = CallTool(1, 2, "put", "idempotent", NULL)  # it announces no start, so no commit follows its admission
 
 
 def call_model(board: Board) -> None:
@@ -61,7 +62,7 @@ def test_a_write_starts_once_its_start_is_durable_and_a_read_at_once() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("body", [SEND, LOOK])
+@pytest.mark.parametrize("body", [SEND, LOOK, PUT])
 def test_a_request_that_is_not_admitted_starts_when_it_is_and_only_if_it_is_open(body: CallTool) -> None:
     async def run() -> None:
         kept: list[Start] = []

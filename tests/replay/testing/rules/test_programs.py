@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_delegation_that_waits_for_its_context_lets_a_later_one_pass() -> None
 
 @table(("more", "context"), [({"output_schema": {"type": "object"}}, ""), ({}, "c")])
 def test_a_delegation_that_a_port_holds_up_keeps_its_place_under_a_lower_limit(
-    more: dict[str, object], context: str
+    more: dict[str, Any], context: str
 ) -> None:
     """It has taken its place before the session goes on with the limit."""
 

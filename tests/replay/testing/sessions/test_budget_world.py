@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.port_messages import BudgetGiven
+from callboard.actors.protocol.client_messages import AskEnded, Close, SessionClosed
+from callboard.actors.protocol.port_messages import BudgetGiven, RequestBudget, SettleBudget
 from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.capacity import Capacity
 from callboard.replay.testing.sessions.budget_world import BudgetScenario, BudgetWorld, budget_monitors
 from callboard.replay.testing.sessions.faults import Faults, faults
+from callboard.replay.testing.sessions.injection import refuse
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import calls, task
 from callboard.replay.testing.sessions.world import in_random_order
@@ -82,6 +83,36 @@ def test_no_order_with_crashes_and_stops_breaks_a_rule(
     world = watched(world_of(budgets, given, crashes=1, calls_at_once=calls_at_once), seed)
     for session in world.sessions.values():
         assert session.of(AskEnded) or session.failure
+
+
+def test_what_is_reserved_for_a_session_that_has_failed_stays_so() -> None:
+    world = BudgetWorld(BudgetScenario({"a": family()}, {}, budgets=ROOMY))
+    session = world.sessions["a"]
+    while not session.of(BudgetGiven):
+        world.make(world.moves()[0])
+    refuse(session)
+    watched(world, 1)
+    assert session.failure is not None
+    assert not session.of(BudgetGiven), "the log has lost it"
+    assert world.budgets.reservations("a")
+
+
+def test_a_budget_that_comes_after_the_end_is_settled() -> None:
+    world = BudgetWorld(BudgetScenario({"a": family()}, {}, budgets=ROOMY))
+    session = world.sessions["a"]
+    while not session.events(RequestBudget):
+        world.make(world.moves()[0])
+    session.say(Close())
+    answers = {"a/budget host/1", "a/inbox host"}
+    while not session.of(SessionClosed):  # the agent does not stop in time
+        moves = [move for move in world.moves() if move.strand not in answers]
+        if moves:
+            world.make(moves[0])
+        else:
+            session.jump()
+    watched(world, 1)
+    assert [one.tokens for one in session.of(SettleBudget)] == [0]
+    assert not world.budgets.reservations("a")
 
 
 def test_the_orders_meet_waits_refusals_and_calls_that_no_log_holds() -> None:
