@@ -486,3 +486,21 @@ def test_a_log_of_an_earlier_format_is_read_without_being_written(tmp_path: Path
         assert len(reader.sessions()) == 2
         assert reader.usage() == []
     assert path.read_bytes() == before
+
+
+def test_a_page_that_is_damaged_names_the_session_that_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.sqlite"
+    write(path)
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    with SQLiteReader(path) as reader:
+
+        def fail(session_id: str) -> None:
+            raise error
+
+        monkeypatch.setattr(reader._tables, "entry", fail)
+        with pytest.raises(CorruptLog, match="session s, from event 1") as caught:
+            reader.verify_chain("s")
+    assert (caught.value.session_id, caught.value.seq) == ("s", 1)
