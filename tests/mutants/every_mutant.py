@@ -135,12 +135,16 @@ def _statement(mutant: Mutant, place: ast.AST) -> range:
 
 
 class Forks:
-    """A plugin of pytest: instead of running the tests once, runs those of each mutant in a fork."""
+    """A plugin of pytest: instead of running the tests once, runs those of each mutant in a fork.
+
+    is_done: True once each mutant has its verdict.
+    """
 
     def __init__(
         self, module: Path, mutants: Iterable[tuple[Mutant, ast.AST]], runs: int, told: Callable[..., None]
     ) -> None:
         self.path = str(module)
+        self.is_done = False
         self._mutants = mutants
         self._runs = runs
         self._told = told
@@ -159,8 +163,8 @@ class Forks:
         return self.trace
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Measure the tests, then fork for each mutant. Does not return."""
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Measure the tests, then fork for each mutant. Return True in place of running the tests."""
         sys.settrace(None)
         imported, items = self._reached, session.items
         gc.unfreeze()
@@ -172,6 +176,8 @@ class Forks:
                 key = (one.__code__.co_qualname, one.__code__.co_firstlineno)
                 self._functions.setdefault(key, []).append(one)
         measure = self._measured(session, items)
+        if measure is None:
+            return True
         gc.freeze()
         for mutant, place in self._mutants:
             changed = changed_functions(mutant)
@@ -187,7 +193,8 @@ class Forks:
             if verdict == "survived" and self._runs:
                 verdict = verdict_of(self._run(session, [], changed, self._runs), EXPLORE_CPU_S)
             self._told(mutant, verdict)
-        os._exit(0)
+        self.is_done = True
+        return True
 
     def _bodies(self, changed: Changed) -> set[Line]:
         lines = {(line, one.co_firstlineno) for one, _ in changed for *_, line in one.co_lines() if line}
@@ -210,8 +217,8 @@ class Forks:
 
         return run
 
-    def _measured(self, session: pytest.Session, items: list[pytest.Item]) -> Measure:
-        """Run all tests in a fork, so that this process stays as it is. Exits if one fails."""
+    def _measured(self, session: pytest.Session, items: list[pytest.Item]) -> Measure | None:
+        """Run all tests in a fork, so that this process stays as it is. Return None if one fails."""
         reader, writer = os.pipe()
 
         def run() -> int:
@@ -240,7 +247,7 @@ class Forks:
             kept.seek(0)
             _, status = os.waitpid(pid, 0)
             if status:
-                os._exit(2)
+                return None
             reached, seconds = json.load(kept)
         return Measure([{(path, line) for path, line in one} for one in reached], seconds)
 
@@ -314,8 +321,8 @@ def verdicts(
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         forks = Forks(module, mutants, runs, told)
         sys.settrace(forks.trace)
-        pytest.main([*_OPTIONS, *tests], plugins=[forks])
-        os._exit(2)
+        pytest.main([*_OPTIONS, *tests], plugins=[forks])  # to its end, which stops the server of the tests
+        os._exit(0 if forks.is_done else 2)
     os.close(writer)
     with os.fdopen(reader) as lines:
         for line in lines:

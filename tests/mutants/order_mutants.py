@@ -65,8 +65,7 @@ def _of_statements(node: ast.AST) -> Iterator[Change]:
 def _may_differ(first: ast.stmt, second: ast.stmt) -> bool:
     if isinstance(first, _LEFT_ALONE) or isinstance(second, _LEFT_ALONE) or _is_docstring(first):
         return False
-    new = _names(first, ast.Store) - _names(first, ast.Load)
-    if new & _names(second, ast.Load):
+    if (_bound(first) - _used(first)) & _used(second):
         return False
     return not (_is_apart(first, second) or _is_apart(second, first))
 
@@ -100,8 +99,19 @@ def _parts(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
 
 
-def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, context)}
+def _bound(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _used(node: ast.AST) -> set[str]:
+    """Return the names that a statement reads, with those that it changes by `+=`."""
+    changed = {_name_of(one.target) for one in ast.walk(node) if isinstance(one, ast.AugAssign)}
+    names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+    return {one.id for one in names if isinstance(one.ctx, ast.Load) or one.id in changed}
+
+
+def _name_of(target: ast.expr) -> str:
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _swapped(first: ast.stmt, second: ast.stmt) -> Change:

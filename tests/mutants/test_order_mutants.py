@@ -26,6 +26,8 @@ def swapped(body: str) -> list[str]:
         ("return posts + more", ["return (more + posts)"]),
         ("self.a = 1; self.b = 2", []),
         ("b = one(a); self.go()", []),
+        ("b = self.one(); b += self.two()", []),
+        ("a += self.one(); a += self.two()", ["a += self.two(); a += self.one()"]),
         ("b = self.one(); self.two(b)", []),
         ("self.go(); return a", []),
         ("'a text'; self.go()", []),

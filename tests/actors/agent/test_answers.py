@@ -48,6 +48,14 @@ def block(use_id: str, text: str, *, is_error: bool) -> Json:
     return tool_result(use_id, text_json(text), is_error)
 
 
+def test_the_end_of_a_call_that_is_not_open_changes_nothing() -> None:
+    agent = begun()
+    agent.calls("look")
+    before = agent.state
+    assert agent.hears(DelegationEnded(7, 0, "answered", "host.1.1", labels=("secret",))) == []
+    assert agent.state == before
+
+
 def test_a_denied_call_is_answered_with_an_error_and_other_calls_go_on() -> None:
     agent = begun()
     agent.calls("pay", "pay")

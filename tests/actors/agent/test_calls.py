@@ -391,6 +391,14 @@ def test_the_next_turn_needs_no_more_than_its_delegations_left_room_for() -> Non
     assert body.closing.tokens + 670 < wish.need.tokens <= body.closing.tokens + 700
 
 
+def test_a_call_that_a_fork_does_not_run_ends_the_agent_before_its_report() -> None:
+    agent = begun(SCHEMA)
+    agent.calls("save", "report_back")
+    (finished,) = agent.hears(replace(agent.returned(0), status="needs_effect"))
+    assert isinstance(finished, Finished)
+    assert finished.kind == "needs_effect"
+
+
 def test_a_call_that_a_fork_does_not_run_ends_the_agent_with_all_results_in_its_conversation() -> None:
     agent = begun()
     agent.calls("look", "save")

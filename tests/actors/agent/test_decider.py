@@ -122,6 +122,16 @@ def test_a_paused_turn_goes_on_in_another_turn_with_nothing_added() -> None:
     assert [one["role"] for one in agent.conversation()] == ["user", "assistant"]
 
 
+def test_the_calls_of_a_reply_that_was_paused_run() -> None:
+    assert kinds(begun().reads(Reply("", (("look", {}),), "pause_turn"))) == ["CallTool", "TurnSettled"]
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again_whatever_it_stopped_for() -> None:
+    (wish,) = begun().reads(Reply(content=b"[1]", stop_reason="refusal"))
+    assert isinstance(wish, TurnRequested)
+    assert (wish.turn, wish.attempt) == (1, 2)
+
+
 def test_the_last_turn_cannot_be_paused() -> None:
     (finished,) = begun(max_iterations=1).reads(Reply("searching", stop_reason="pause_turn"))
     assert isinstance(finished, Finished)

@@ -34,10 +34,12 @@ from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, program_profile
 from callboard.replay.testing.sessions.scripted_replies import (
     Asked,
+    Failed,
     Reply,
     Step,
     crash,
     delegate,
+    failed_reply,
     last_reply,
     question,
     reply_of,
@@ -219,23 +221,37 @@ def test_tools_over_the_cap_stand_in_line_over_turns() -> None:
     assert called.id == "c"
 
 
-def test_a_call_that_a_fork_does_not_run_ends_the_program_before_or_after_its_step() -> None:
+@table(
+    "answer",
+    [
+        None,
+        reply_of(Step((tool("c", "look"),)), 2),
+        failed_reply(Failed("no way"), 2),
+        last_reply("done", 2),
+    ],
+)
+def test_a_call_that_a_fork_does_not_run_ends_the_program_before_or_after_its_step(
+    answer: Reply | None,
+) -> None:
     why = "call 0 of turn 1, save, has an effect and no recorded result"
-    save = tool("s", "save", text="x")
-    for is_out in (False, True):
-        agent = started(save, B)
-        if is_out:
-            agent.hears(returned(1))
-        posts = agent.hears(returned(0, status="needs_effect"))
-        if is_out:
-            assert posts == []
-            posts = agent.reads(reply_of(Step((tool("c", "look"),)), agent.state.turn))
-        else:
-            assert posts == [CancelCall(1, 1)]
-            posts = agent.hears(returned(1))
-        (end,) = posts
-        assert isinstance(end, Finished)
-        assert (end.kind, end.detail) == ("needs_effect", why)
+    agent = started(tool("s", "save", text="x"), B)
+    if answer is not None:  # a step is out
+        agent.hears(returned(1))
+        assert agent.hears(returned(0, status="needs_effect")) == []
+        posts = agent.reads(answer)
+    else:
+        assert agent.hears(returned(0, status="needs_effect")) == [CancelCall(1, 1)]
+        posts = agent.hears(returned(1))
+    (end,) = posts
+    assert isinstance(end, Finished)
+    assert (end.kind, end.detail) == ("needs_effect", why)
+
+
+def test_the_end_of_a_call_that_is_not_open_changes_nothing() -> None:
+    agent = started(A, KID)
+    before = agent.state
+    assert agent.hears(DelegationEnded(7, 1, "answered", "host.1.1", labels=("secret",))) == []
+    assert agent.state == before
 
 
 def test_a_reply_may_have_more_calls_than_a_models() -> None:

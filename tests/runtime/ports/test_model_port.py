@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -90,7 +91,7 @@ class Table:
             answer=self.answer,
             fail=lambda error: self.said.append(("fail", str(error))),
             on_diverged=self.on_diverged,
-            end_with_loop=lambda: self.said.append("the loop ends"),
+            end_with_loop=lambda: self.said.append(("the loop ends", len(self.answers))),
             on_agent_end=self.on_agent_end,
         )
         asked = world.asked[self.request.seq]
@@ -417,14 +418,24 @@ def test_another_request_than_the_granted_one_is_not_sent(monkeypatch: pytest.Mo
     assert table.said == [("fail", f"{table.grant.agent}: the request is not the one that was granted")]
 
 
-@pytest.mark.parametrize("is_left_open", [True, False])
-@pytest.mark.parametrize("failure", [None, ModelFailure("diverged", "another step")])
+@table(
+    ("is_left_open", "failure", "is_late"),
+    product((True, False), (None, ModelFailure("diverged", "another step")), (True, False)),
+)
 def test_a_program_that_diverges_is_left_open_if_the_session_waits(
-    is_left_open: bool, failure: ModelFailure | None
+    is_left_open: bool, failure: ModelFailure | None, is_late: bool
 ) -> None:
-    table = Table(model=Asked(lambda _: DivergedAnswer(failure=failure)))
-    table.is_left_open = is_left_open
-    table.port.start(table.request)
+    answer = DivergedAnswer(failure=failure)
+
+    async def main() -> Table:
+        table = Table(model=Asked(lambda _: _later(answer) if is_late else answer))
+        table.is_left_open = is_left_open
+        table.port.start(table.request)
+        await _passes(table)
+        table.port.detach()
+        return table
+
+    table = asyncio.run(main())
     assert table.said == [(table.grant.agent, "another step" if failure else "")]
     assert len(table.answers) == (0 if is_left_open else 1)
 
@@ -527,7 +538,8 @@ def test_a_call_that_the_end_of_the_loop_cancels_tells_the_board() -> None:
         await _passes(table)
         return table
 
-    assert asyncio.run(main()).said == ["the loop ends"]
+    # The board answers as detached first: the answer of the port would tell no usage.
+    assert asyncio.run(main()).said == [("the loop ends", 0)]
 
 
 @table(
@@ -635,8 +647,13 @@ def test_the_body_of_a_request_as_sent_is_kept_after_the_former_ones_are_loaded(
     answer: Any, is_kept: bool
 ) -> None:
     keeper: Any = Keeper()
-    table = asked(lambda _: _later(answer), keeper=keeper)
-    assert keeper.kept == [("load", b""), *([(table.grant.agent, b"{}")] if is_kept else [])]
+
+    async def later() -> Any:
+        keeper.kept.append(("made", b""))
+        return answer
+
+    table = asked(lambda _: later(), keeper=keeper)
+    assert keeper.kept == [("load", b""), ("made", b""), *([(table.grant.agent, b"{}")] if is_kept else [])]
     assert table.reply.model == ("kept" if is_kept else "")
     assert table.port._bodies == {}
 

@@ -143,11 +143,13 @@ def test_steps_of_programs_begin_at_once_and_a_call_that_began_late_can_be_cance
         port = PacedModelPort(cast(Board, calls), calls)
         calls.running.add(cast("asyncio.Task[Any]", asyncio.current_task()))
         assert port.running == calls.running
+        for seq in range(99, 99 + AT_ONCE):
+            port.start(request(seq, "step"))
         for seq in range(AT_ONCE + 2):
             port.start(request(seq, "host"))
-        for seq in range(99, 101):
-            port.start(request(seq, "step"))
-        assert calls.seen[AT_ONCE:] == ["start 99", "start 100"]
+        port.start(request(98, "step"))
+        asked = [*range(99, 99 + AT_ONCE), *range(AT_ONCE), 98]
+        assert calls.seen == [f"start {seq}" for seq in asked]
         assert [*port._waiting] == [AT_ONCE, AT_ONCE + 1], "steps do not count"
         calls.seen.clear()
         await asyncio.sleep(earliest_s(AT_ONCE + 1) + 0.001)

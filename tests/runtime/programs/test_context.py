@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.programs.asks import Answer, Ask, ProgramFailed, Step, run_name
-from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.context import ProgramContext, _input_or_prompt
 from callboard.runtime.programs.history import EarlierRun
 from callboard.runtime.programs.run import ProgramCrashed, ProgramRun
 from callboard.runtime.tools.tool import tool
@@ -328,3 +329,21 @@ def test_the_default_model_of_a_program_needs_no_name() -> None:
 )
 def test_arguments_that_do_not_go_together_are_refused(wrong: Any, words: str) -> None:
     assert words in refused(wrong)
+
+
+@table(
+    ("contracts", "argument"),
+    [
+        ([None], {"prompt": text_json("go")}),
+        ([None, "wants"], {"input": "wants go"}),
+        (["wants", "takes"], {"input": "wants go"}),
+    ],
+)
+def test_agents_with_a_contract_are_given_a_value_and_others_a_prompt(
+    contracts: list[str | None], argument: dict[str, object]
+) -> None:
+    def racer(name: str | None) -> Any:
+        contract = None if name is None else SimpleNamespace(given=lambda prompt: f"{name} {prompt}")
+        return SimpleNamespace(contract=contract)
+
+    assert _input_or_prompt([racer(name) for name in contracts], "go") == argument

@@ -117,7 +117,7 @@ def test_a_port_that_detaches_answers_before_the_board_does() -> None:
 def test_a_request_that_is_admitted_after_its_agents_stop_does_not_start() -> None:
     async def work(board: Board, world: World, done: list[str]) -> None:
         kept: list[Start] = []
-        board.admits = lambda start: bool(kept.append(start))
+        board.admits = kept.append
         board.submit("host", 0, (Post(TOOLS, SEND),))
         board.flush()
         board.submit(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
@@ -132,7 +132,7 @@ def test_a_start_that_was_kept_back_has_the_time_at_which_it_is_admitted() -> No
     async def work(board: Board, world: World, done: list[str]) -> None:
         kept: list[Start] = []
         staged: list[Event] = []
-        board.admits = lambda start: bool(kept.append(start))
+        board.admits = kept.append
         board.submit("host", 0, (Post(TOOLS, SEND),))
         board.flush()
         board.stage = lambda events: staged.extend(events)
@@ -140,5 +140,18 @@ def test_a_start_that_was_kept_back_has_the_time_at_which_it_is_admitted() -> No
         board.time = lambda: later
         board.start_admitted(kept[0])
         assert [one.at for one in staged] == [later]
+
+    on_board(work)
+
+
+def test_a_board_whose_loop_ends_hurries_the_writer_before_its_last_events_and_leaves_then() -> None:
+    async def work(board: Board, world: World, done: list[str]) -> None:
+        board._writer.hurry = lambda: done.append("hurried")  # type: ignore[method-assign]  # a stand-in
+        board.on_cut_off = lambda: done.append("left")
+        board.submit(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
+        board.end_with_loop()
+        assert (done[0], done[-1], done.count("staged")) == ("hurried", "left", 1)
+        board.end_with_loop()
+        assert (done.count("hurried"), done.count("left")) == (1, 1)
 
     on_board(work)

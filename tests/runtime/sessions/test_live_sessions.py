@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pytest
@@ -65,6 +65,24 @@ def test_a_release_leaves_the_place_of_its_successor(live: LiveSessions) -> None
     old._on_sleep()
     assert live.find("a", "life") is new
     assert live.asleep() == 0
+
+
+def test_the_lease_of_a_session_goes_back_when_it_leaves_or_falls_asleep(live: LiveSessions) -> None:
+    given_back: list[str] = []
+    leases: Any = SimpleNamespace(let_go=given_back.append)
+    live.leases = leases
+    old, new = session("a"), session("a")
+    live.add(old)
+    live.let_go("a")
+    assert given_back == [], "it runs here"
+    old._on_sleep()
+    assert given_back == ["a"]
+    live.add(new)
+    old._on_release()
+    old._on_sleep()
+    assert given_back == ["a"], "its successor runs here"
+    new._on_release()
+    assert given_back == ["a", "a"]
 
 
 def test_a_sleeping_session_is_found_and_is_not_live(live: LiveSessions) -> None:

@@ -226,6 +226,13 @@ def test_an_agent_without_a_model_is_found_on_each_way_that_leads_to_it() -> Non
     assert without_model(host, has_default=True) == ()
 
 
+def test_agents_that_many_ways_lead_to_are_looked_at_once() -> None:
+    agents = [Agent("last")]
+    for at in range(60):  # each way by itself would be one of 2^60
+        agents = [Agent(f"{side}{at}", agents=agents) for side in ("left", "right")]
+    assert len(without_model(Agent("host", agents=agents), has_default=False)) == 122
+
+
 @pytest.mark.parametrize("takes_new", [False, True])
 def test_sources_are_told_what_was_recorded_and_if_new_tools_are_taken(takes_new: bool) -> None:
     said: list[Any] = []

@@ -556,6 +556,9 @@ def test_a_check_looks_at_the_code_and_a_wake_accepts_what_it_has(monkeypatch: p
     async def look(self: Any, session_id: str, recorded: Any) -> None:
         looked.append((session_id, len(recorded.events)))
 
+    async def check(self: Any, session_id: str, recorded: Any) -> None:
+        pytest.fail("it would list the session as one that waits for its code")
+
     async def noted(log: Any, name: str, now: Any, rules: Any) -> Any:
         taken.append(rules)
         return await take_over(log, name, now, rules)
@@ -567,7 +570,9 @@ def test_a_check_looks_at_the_code_and_a_wake_accepts_what_it_has(monkeypatch: p
         log = Log()
         await left(log)
         async with Runtime(log, model=model()) as runtime:
-            await starter_of(runtime).check("s", HOST)
+            with monkeypatch.context() as patch:
+                patch.setattr(CodeCheck, "check", check)
+                await starter_of(runtime).check("s", HOST)
             assert looked == [("s", (await log.head("s")).seq)]
             session = await runtime.resume("s", HOST)
             session._sleep_if_idle()

@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
+from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import new_cipher
 from callboard.runtime.log.hash_chain import HashChain
@@ -162,7 +162,8 @@ def test_a_batch_closes_the_reservation_that_it_opens_and_counts_every_charge() 
     one = Reservation(CallKey("s", 1, "host", 1, 1), Need(100, 7), (("*", "2026-11"),))
     other = Reservation(CallKey("s", 1, "host", 2, 1), Need(50, 3), (("*", "2026-11"),))
     made = plan()
-    for at, changes in enumerate(([one], [Settlement(one, Need(60, 5)), other])):
+    batches: list[list[SpendingChange]] = [[one], [Settlement(one, Need(60, 5)), other]]
+    for at, changes in enumerate(batches):
         part = Append("s", at, 1, events(at + 1, at + 1), changes)
         made.add(part, Known(3, 1, Head(0, GENESIS)))
     made.add(Append("t", 0, 1, events(1, 1)), Known(4, 1, Head(0, GENESIS)))

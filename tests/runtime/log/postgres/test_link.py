@@ -149,6 +149,22 @@ def test_a_server_that_is_not_there_is_waited_for_only_so_long(monkeypatch: pyte
         gone.read("SELECT 1")
 
 
+def test_a_server_that_starts_is_asked_again_after_longer_and_longer_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone, pauses = Link(address_of("postgresql://h/db")), list[float]()
+
+    def connect() -> None:
+        raise gone._driver.OperationalError("the database system is starting up")
+
+    monkeypatch.setattr(gone, "_connect", connect)
+    monkeypatch.setattr(gone, "pause", pauses.append)
+    with pytest.raises(StoreFailed):
+        gone.again("reading")
+    assert pauses == [min(links.PAUSE_S * 2**at, links.PAUSE_S_MAX) for at in range(len(pauses))]
+    assert sum(pauses[:-1]) <= links.PATIENCE_S < sum(pauses)
+
+
 def test_a_forked_process_does_not_use_the_connection_of_its_parent(
     link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.effort import effort
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same
+from tests.runtime.log.sqlite.test_schema import older
 from tests.runtime.log.transcripts import answer_alike
 
 POSTED = [*events(1, 20), large(21), large(22, 4_000, "y"), *events(23, 40)]
@@ -474,3 +475,32 @@ def test_a_key_may_be_given_once_for_all_checks(tmp_path: Path) -> None:
 
 def test_a_reader_and_its_store_say_what_those_in_memory_say(tmp_path: Path) -> None:
     answer_alike(MemoryLog(), tmp_path / "file.db")
+
+
+def test_a_log_of_an_earlier_format_is_read_without_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    write(path)
+    older(path)
+    before = path.read_bytes()
+    with SQLiteReader(path) as reader:
+        assert len(reader.sessions()) == 2
+        assert reader.usage() == []
+    assert path.read_bytes() == before
+
+
+def test_a_page_that_is_damaged_names_the_session_that_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.sqlite"
+    write(path)
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    with SQLiteReader(path) as reader:
+
+        def fail(session_id: str) -> None:
+            raise error
+
+        monkeypatch.setattr(reader._tables, "entry", fail)
+        with pytest.raises(CorruptLog, match="session s, from event 1") as caught:
+            reader.verify_chain("s")
+    assert (caught.value.session_id, caught.value.seq) == ("s", 1)

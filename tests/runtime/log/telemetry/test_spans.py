@@ -2,6 +2,7 @@
 
 import opentelemetry.semconv._incubating.attributes.gen_ai_attributes as gen_ai_attributes
 import opentelemetry.semconv._incubating.metrics.gen_ai_metrics as gen_ai_metrics
+import pytest
 from msgspec.structs import replace
 from opentelemetry.semconv.schemas import Schemas
 
@@ -9,7 +10,14 @@ from callboard import __version__
 from callboard.actors.protocol.origin import Origin
 from callboard.runtime.log.telemetry import spans as names
 from callboard.runtime.log.telemetry.metrics import INSTRUMENTS
-from callboard.runtime.log.telemetry.spans import Link, ids_of, ids_of_link, span_id, trace_id
+from callboard.runtime.log.telemetry.spans import (
+    Link,
+    ids_of,
+    ids_of_link,
+    library_version,
+    span_id,
+    trace_id,
+)
 from tests.runtime.telemetry.sessions import spans_of_host
 
 
@@ -18,6 +26,11 @@ def test_a_clock_that_goes_back_gives_no_negative_length() -> None:
     assert one.duration_ms == 0
     assert replace(one, end_ms=one.begun.at + 7).duration_ms == 7
     assert one.seq == one.begun.seq
+
+
+def test_the_version_of_a_library_that_is_not_installed_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "SCOPE", "no-such-library")
+    assert library_version.__wrapped__() == ""
 
 
 def test_every_name_of_the_conventions_is_one_that_they_have() -> None:
