@@ -27,6 +27,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import NOTHING, Usage
+from callboard.actors.protocol.wishes import first_turn
 from callboard.actors.session.budget_limits import period_at
 from callboard.actors.supervisor.budgets import charge_of
 
@@ -101,7 +102,7 @@ class UsageBooks:
     def _call(self, event: Event) -> None:
         body: Any = event.body
         agent = body.agent
-        wish = self._wishes.get(agent)
+        wish = self._wishes.get(agent) if body.opening is None else first_turn(body)
         if wish is not None and wish.need is not NOTHING:  # a step of a program costs nothing
             self._calls[agent] = wish
 

@@ -203,11 +203,12 @@ class _Checker:
             self._ask(event.sender, wish)
         if isinstance(body, Stop):
             self._stopped.add(event.recipient)
-        if isinstance(body, RunStep) and event.sender in self._stopped and event.seq not in requests:
+        is_call = isinstance(body, CallModel | RunStep)
+        if is_call and event.sender in self._stopped and event.seq not in requests:
             agent = self._agents[event.sender]
             agent.refused = agent.named  # by the gate; its agent takes it for sent
             return
-        if isinstance(body, CallModel | RunStep):
+        if is_call:
             self._check(event.seq, owner_of(event), requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
