@@ -27,7 +27,6 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import NOTHING, Usage
-from callboard.actors.protocol.wishes import first_turn
 from callboard.actors.session.budget_limits import period_at
 from callboard.actors.supervisor.budgets import charge_of
 
@@ -92,6 +91,8 @@ class UsageBooks:
     def _begin(self, event: Event) -> None:
         body: Any = event.body
         self._agents[event.recipient] = (_named(body.profile).name, body.model.name)
+        if body.granted is not None and body.granted != NOTHING:  # reserved from here on
+            self._calls[event.recipient] = TurnRequested(turn=1, need=body.granted)
 
     def _wish(self, event: Event) -> None:
         body: Any = event.body
@@ -102,7 +103,7 @@ class UsageBooks:
     def _call(self, event: Event) -> None:
         body: Any = event.body
         agent = body.agent
-        wish = self._wishes.get(agent) if body.opening is None else first_turn(body)
+        wish = self._wishes.get(agent)
         if wish is not None and wish.need is not NOTHING:  # a step of a program costs nothing
             self._calls[agent] = wish
 
