@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.agent.state import AgentState, request_if_kept
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.codec import encode
@@ -88,7 +88,8 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
         if isinstance(event.body, CallModel | RunStep):
             state = core.states.get(owner_of(event))
             if isinstance(state, AgentState) and state.prefix is not None:
-                found[event.seq] = request_of(state, core.states.__getitem__)
+                request = request_if_kept(state, core.states.__getitem__)
+                found |= {event.seq: request} if request is not None else {}
     return found
 
 
