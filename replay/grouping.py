@@ -51,6 +51,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import first_turn
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, words_of
@@ -155,7 +156,10 @@ class Spans:
 
     def begins(self, kind: SpanKind, event: Event, name: str = "") -> None:
         """Open a span, or count one more attempt of an open one."""
-        key = _key(event.sender, kind, event.body)
+        self.counts(_key(event.sender, kind, event.body), event, name)
+
+    def counts(self, key: _Key, event: Event, name: str = "") -> None:
+        """Open the span of this key for the sender, or count one more attempt of an open one."""
         span = self._open.get(key)
         if span is not None:
             span.attempts += 1
@@ -269,6 +273,12 @@ def _gone(found: Spans, event: Event, body: Finished | Stopped) -> None:
         found.closes(_key(event.sender, "turn", asked.body), event, outcome)
 
 
+def _called(found: Spans, event: Event, body: CallModel) -> None:
+    found._ungranted.pop(body.agent, None)
+    if (first := first_turn(body)) is not None:
+        found.counts(_key(event.sender, "turn", first), event)
+
+
 def _replied(found: Spans, event: Event, body: ModelReplied) -> None:
     outcome = body.failure.code if body.failure is not None else body.status
     found.notes(event, "turn", f"answered by {body.model}" if body.model else "")
@@ -320,7 +330,7 @@ _TAKES: Final[Takers[Spans, object]] = {
     **dict.fromkeys((TurnRequested, RunStep), _asked),
     Stop: lambda found, event, body: found._reasons.update({event.recipient: body.reason}),
     **dict.fromkeys((Finished, Stopped), _gone),
-    CallModel: lambda found, event, body: found._ungranted.pop(body.agent, None),
+    CallModel: _called,
     ModelReplied: _replied,
     CallTool: lambda found, event, body: found.begins("tool", event, body.tool),
     ToolReturned: lambda found, event, body: found.ends("tool", event, body.status),

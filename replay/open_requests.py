@@ -22,6 +22,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    CallModel,
     CallTool,
     CancelTimer,
     RequestApproval,
@@ -31,6 +32,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.uses import refusal_among
+from callboard.actors.protocol.wishes import first_turn
 from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer, requests_for
 from callboard.actors.session.shared_state import NO_STATE
@@ -115,6 +117,9 @@ class OpenRequests:
     def _request(self, event: Event, body: AnyMessage) -> None:
         """Keep a request with the values that its answer carries again."""
         row, source = PORT_REQUESTS[type(body)], event
+        if type(body) is CallModel and (first := first_turn(body)) is not None:
+            self._open[event.seq] = event, _REPEATED[type(body)](first)
+            return
         if row.through:  # they are those of the agent's last `TurnRequested`, which the request points to
             source = self._turns.pop(owner_of(event), event)
             if source.seq != getattr(body, row.through):

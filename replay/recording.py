@@ -342,11 +342,10 @@ class Recording(AbstractContextManager["Recording"]):
     def request(self, seq: int) -> "ModelRequest":
         """Return the exact request of a model call. Reads only its agent's events, like `state`.
 
-        seq: of any event of the turn: the `CallModel`, the `TurnRequested` or `RunStep`, its reply, or a
-        call of this reply and its answer.
+        seq: of any event of the turn: a request for it, its `CallModel`, its reply, a call or an answer.
         Raises UnknownName.
         """
-        from callboard.actors.agent.state import AgentState, request_of
+        from callboard.actors.agent.state import AgentState, request_if_kept
 
         event = self.event(seq)
         grant = grant_of(self, event)
@@ -354,9 +353,10 @@ class Recording(AbstractContextManager["Recording"]):
             raise self._without_request(event)
         agent = owner_of(grant)
         state = self.state(grant.seq, agent)
-        if not isinstance(state, AgentState):
-            raise UnknownName(f"{agent} is not an agent")
-        return request_of(state, partial(self.state, grant.seq))
+        assert isinstance(state, AgentState)
+        if (request := request_if_kept(state, partial(self.state, grant.seq))) is None:
+            raise UnknownName(f"event {grant.seq} asked no model: the program of {agent} had ended before it")
+        return request
 
     def sent(self, asked: "ModelRequest") -> "SentRequest | None":
         """Return the digest of a request as it was sent, and its body if it was kept; None if not known.

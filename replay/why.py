@@ -258,8 +258,8 @@ def _conversation(events: Events, reply: Event) -> Iterator[Event]:
     """Yield all events that a reply's request was made of: those of its agent's turns so far."""
     named: set[int] = set()
     for one in events.events_of(reply.recipient, reply.cause):
-        if isinstance(one.body, TurnRequested) and one.sender == reply.recipient:
-            named.update(one.body.new)
+        wish = wish_in(one.body) if one.sender == reply.recipient else None
+        named.update(wish.new if wish is not None else ())
     yield from (_with_words(events, events.event(seq)) for seq in sorted(named))
 
 

@@ -16,7 +16,7 @@ FOLDERS = ("actors", "runtime", "replay", "callboard")
 MAY_IMPORT = {
     "actors/protocol": {"actors.protocol"},
     "actors/agent": {"actors.protocol", "actors.agent"},
-    "actors/supervisor": {"actors.protocol", "actors.supervisor"},
+    "actors/supervisor": {"actors.protocol", "actors.agent", "actors.supervisor"},
     "actors/cluster": {"actors.protocol", "actors.session", "actors.cluster"},
     "actors/session": {"actors.protocol", "actors.agent", "actors.supervisor", "actors.session"},
     "runtime": {"actors", "runtime"},

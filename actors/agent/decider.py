@@ -4,14 +4,15 @@ A turn, from the agent's side:
 
     1  The agent posts `TurnRequested` to the supervisor. The supervisor posts the grant, `CallModel`, to the
        model. The model's answer comes to the agent as `ModelReplied`. The step of a program needs no grant:
-       the agent posts `RunStep` to the model itself.
+       the agent posts `RunStep` to the model itself. The first turn of a question may be granted with its
+       `Begin`: the agent posts the `CallModel` itself.
     2  The agent posts the calls of the reply: `CallTool`, `RequestApproval` or `Delegate`.
     3  After the last answer it posts its `ReportBack`s, if the reply has any, else the next `TurnRequested`.
     4  A reply without calls is its answer. The agent posts `Finished`.
 
 Rules
-  - An agent never calls a model itself, so that no model call is possible without a grant. A step of a
-    program is no model call.
+  - An agent calls a model itself only if its `Begin` has granted that call, so that no model call is
+    possible without a grant. A step of a program is no model call.
   - The supervisor hears the end of every grant exactly once, in the decision that handles the answer: in a
     field of a message that goes to it anyway, else as `TurnSettled`. The step of a program reserves nothing
     and needs no end (`program.py`).
@@ -59,14 +60,16 @@ from callboard.actors.agent.program_state import program_of
 from callboard.actors.agent.program_step import read_step
 from callboard.actors.agent.request_prefix import prefix_for, prompt_of
 from callboard.actors.agent.shortening import with_count
-from callboard.actors.agent.state import AgentState, has_turns_left, prefix_of, with_model
+from callboard.actors.agent.state import AgentState, has_turns_left, initial_agent, prefix_of, with_model
 from callboard.actors.agent.summaries import after_full, on_compacted, on_refused, take_summary
 from callboard.actors.agent.tasks import begun
 from callboard.actors.agent.tool_changes import begin_with, keep_change
 from callboard.actors.agent.turns import Decision, ask_new_turn, ask_turn_if_left, drain, finish, take_back
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import MODEL
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
 from callboard.actors.protocol.conversation import message, rolled, text_json
+from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.labels import united
 from callboard.actors.protocol.makers import mark, with_reply
 from callboard.actors.protocol.messages import (
@@ -78,16 +81,18 @@ from callboard.actors.protocol.messages import (
     Stop,
     Told,
     ToolsGiven,
+    TurnRequested,
     Woken,
 )
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    CallModel,
     ModelReplied,
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.usage import priced
-from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.usage import ZERO, priced
+from callboard.actors.protocol.value_types import FirstTurn, Settled
 
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
@@ -129,8 +134,34 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
     if prefix.profile.compact is not None or state.compaction is not None:
         state = replace(state, compaction=begun_compaction(state))
     if begin.asked is not None:
-        return ask_whole(state, seq, begin.asked)
-    return ask_new_turn(state, prompt=prompt_of(begin), begun=(seq,))
+        state, posts = ask_whole(state, seq, begin.asked)
+    else:
+        state, posts = ask_new_turn(state, prompt=prompt_of(begin), begun=(seq,))
+    return (state, posts) if begin.granted is None else (state, _as_granted(state, seq, posts))
+
+
+def _as_granted(state: AgentState, begun: int, posts: tuple[Post, ...]) -> tuple[Post, ...]:
+    """Return the call of the model that a `Begin` has granted, in place of the request for that turn."""
+    (asked,) = posts
+    assert isinstance(asked.body, TurnRequested)
+    first = FirstTurn(asked.body.need, asked.body.digest)
+    return (Post(MODEL, CallModel(state.address, begun, first)),)
+
+
+def first_turn_of(address: str, begin: Begin) -> FirstTurn | None:
+    """Return the turn that a new agent requests when it begins so.
+
+    None if it requests none, or one that `FirstTurn` does not state whole.
+    """
+    try:
+        _, posts = decide_agent(initial_agent(address), 0, begin)
+    except Exception:  # the agent's own decision raises too, and ends that agent alone
+        return None
+    wish = posts[0].body if len(posts) == 1 else None
+    if not isinstance(wish, TurnRequested):
+        return None
+    whole = TurnRequested(turn=1, need=wish.need, digest=wish.digest, new=wish.new)
+    return FirstTurn(wish.need, wish.digest) if wish == whole else None
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -233,6 +264,8 @@ def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     is_direct = state.program is not None and state.program.is_direct
     is_granted = is_direct or stop.granted == (state.turn, state.attempt)
     is_model_out = may_be_out and is_granted
+    if stop.granted > (state.turn, state.attempt):  # its decider raised on the `Begin` with that grant
+        state = replace(state, owed=Settled(ZERO))
     if state.compaction is not None and state.compaction.pending is not None:
         return drain(replace(given_up(state), phase="stopping", is_model_out=is_model_out))
     if may_be_out and state.attempt == 1 and not is_model_out:

@@ -13,6 +13,7 @@ from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.program_state import ProgramState
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.tasks import NO_BACKGROUND, NOTHING_UNHEARD, Background, Unheard
+from callboard.actors.agent.whole_requests import WholeRequest
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.conversation import joined, merged, rolled
 from callboard.actors.protocol.immutable import NULL, Json
@@ -264,10 +265,25 @@ def request_of(state: AgentState, state_of: Callable[[str], object] = _of_none) 
     )
 
 
+def request_if_kept(state: AgentState, state_of: Callable[[str], object]) -> ModelRequest | None:
+    """Return the request as `request_of` does; None if no program keeps it any more.
+
+    A question that calls its model after its `Stop` may outlive its program. Its call is refused.
+    """
+    asked = state.asked
+    if asked is not None and _whole(asked, state_of(parent_of(state.address))) is None:
+        return None
+    return request_of(state, state_of)
+
+
+def _whole(asked: AskedRequest, asker: object) -> WholeRequest | None:
+    kept = asker.program.requests if isinstance(asker, AgentState) and asker.program is not None else ()
+    return next((one for one in reversed(kept) if one.ask == asked.ask), None)
+
+
 def _asked_request(state: AgentState, asked: AskedRequest, asker: object) -> ModelRequest:
     """Return the request of a question that carries a whole one: that, and what the agent has said since."""
-    kept = asker.program.requests if isinstance(asker, AgentState) and asker.program is not None else ()
-    whole = next((one for one in reversed(kept) if one.ask == asked.ask), None)
+    whole = _whole(asked, asker)
     if whole is None:
         raise ValueError(
             f"{state.address}: no program above it keeps the request of its question {asked.ask}"

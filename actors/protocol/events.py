@@ -9,6 +9,7 @@ from callboard.actors.protocol.client_messages import Forked, Resumed, SessionCl
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.wishes import first_turn
 
 
 @final
@@ -66,6 +67,8 @@ def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:
 
     Raises LookupError if the events hold no such request.
     """
+    if (first := first_turn(grant)) is not None:
+        return first
     asked = events[grant.request - 1].body if 0 < grant.request <= len(events) else None
     if not isinstance(asked, TurnRequested):
         raise LookupError(f"event {grant.request} is not a TurnRequested")

@@ -8,6 +8,7 @@
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  CancelTask  ToolsChanged  Wake
                                ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
+    question   -> model        CallModel                  (the first turn, which its `Begin` has granted)
     program    -> model        RunStep                    (a step, which needs no grant)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
@@ -84,6 +85,8 @@ class Begin(RichMessage, frozen=True):
         states it.
     description: a name of the task, for people; no model reads it.
     asked: the request of a question that carries its own, in place of a prompt; None for any other.
+    granted: the need of its first turn, which is granted with this message: the agent posts `CallModel`
+        itself. None for an agent that requests its first turn.
     """
 
     profile: Json
@@ -103,6 +106,7 @@ class Begin(RichMessage, frozen=True):
     bounds_questions: bool = False
     description: str = ""
     asked: AskedRequest | None = None
+    granted: Need | None = None
 
 
 @final

@@ -15,6 +15,7 @@ from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.uses import Use
 from callboard.actors.protocol.value_types import (
     CacheRequest,
+    FirstTurn,
     InputAsked,
     InputGiven,
     ModelFailure,
@@ -35,10 +36,13 @@ class CallModel(Message, frozen=True):
     """The grant: the only way to a model call. Its need is reserved until the answer is settled.
 
     request: the seq of the `TurnRequested` that is granted; it says turn, attempt, need and digest.
+    opening: the first turn of an agent that its `Begin` has granted, and which therefore posts this itself.
+        `request` is the seq of that `Begin`. None for a grant of the supervisor.
     """
 
     agent: str
     request: int
+    opening: FirstTurn | None = None
 
 
 @final

@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.near_names import NamedFields
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Need, Usage
 
 INPUT_ROUNDS_MAX: Final = 10
 """The most times that one call may ask a person for input."""
@@ -54,6 +54,13 @@ class AskedRequest(Value, frozen=True):
     bytes: int
     max_tokens: int = 0
     media: tuple[int, ...] = ()
+
+
+class FirstTurn(Value, frozen=True):
+    """The first turn of an agent that began with the grant for it. need, digest: as of `TurnRequested`."""
+
+    need: Need
+    digest: str
 
 
 class SchemaProblem(Value, frozen=True):

@@ -29,7 +29,7 @@ Rules
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -60,7 +60,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.protocol.wishes import turn_of
+from callboard.actors.protocol.wishes import first_turn, turn_of
 from callboard.actors.session.cached_results import CachedResult, CachedResults, has_effect
 from callboard.actors.session.file_history import FileHistory
 from callboard.actors.session.file_labels import FileLabels
@@ -226,7 +226,7 @@ class PortGate:
         owner = getattr(body, row.owner) if row.owner else event.sender
         wish = turn_of(body) if type(body) is RunStep else None
         if row.through:
-            wish = self._granted(event, owner, getattr(body, row.through))
+            wish = self._granted(event, body)
         opened = self.open[seq] = OpenRequest(event, owner, wish)
         if type(body) is CallTool:
             opened.shared = self.shared
@@ -237,12 +237,10 @@ class PortGate:
         if owner in self._stopped or owner in self._forgotten:
             opened.is_given_up = owner in self._forgotten
             opened.is_unwanted = owner in self._stopped
-            answer = self.without_false_claim(event, self.cancelled(event))
-            actions.append(Refuse(event, answer))
+            actions.append(Refuse(event, self.without_false_claim(event, self.cancelled(event))))
             return
         if owner != SUPERVISOR:
-            others = self._of.get(owner)
-            self._of[owner] = (seq,) if others is None else (*others, seq)
+            self._of[owner] = (*self._of.get(owner, ()), seq)
         actions.append(self._start(event, row))
 
     def _note_call(self, event: Event, call: CallTool) -> None:
@@ -252,10 +250,12 @@ class PortGate:
         elif has_effect(event):
             self.results.on_call(event)
 
-    def _granted(self, grant: Event, owner: str, wish: int) -> TurnRequested:
+    def _granted(self, grant: Event, call: Any) -> TurnRequested:
         """Return the request that a `CallModel` grants. Raises Diverged if its agent made none."""
-        wanted = self._wanted.pop(owner, None)
-        if wanted is None or wanted.seq != wish or not isinstance(wanted.body, TurnRequested):
+        if call.opening is not None and (first := first_turn(call)) is not None:
+            return first
+        wanted = self._wanted.pop(call.agent, None)
+        if wanted is None or wanted.seq != call.request or not isinstance(wanted.body, TurnRequested):
             raise Diverged(f"event {grant.seq} grants a turn that its agent did not request")
         return wanted.body
 

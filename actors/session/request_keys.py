@@ -32,7 +32,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.wishes import turn_of
+from callboard.actors.protocol.wishes import first_turn, turn_of
 from callboard.actors.session.call_places import CallPlaces, Place
 
 Key: TypeAlias = tuple[object, ...]
@@ -84,6 +84,9 @@ class RequestKeys:
             self._places.refuse(event.recipient, end.turn, end.call)
 
     def _model(self, event: Event, grant: CallModel) -> Key | None:
+        if (first := first_turn(grant)) is not None:
+            self._latest[grant.agent] = first
+            return self._call(grant.agent, first)
         wish = self._wishes.pop(grant.request, None)
         return None if wish is None else self._call(grant.agent, wish)
 

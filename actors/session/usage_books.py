@@ -91,6 +91,8 @@ class UsageBooks:
     def _begin(self, event: Event) -> None:
         body: Any = event.body
         self._agents[event.recipient] = (_named(body.profile).name, body.model.name)
+        if body.granted is not None and body.granted != NOTHING:  # reserved from here on
+            self._calls[event.recipient] = TurnRequested(turn=1, need=body.granted)
 
     def _wish(self, event: Event) -> None:
         body: Any = event.body

@@ -20,8 +20,11 @@ Rules
     its call's.
 """
 
+from typing import Final
+
 from msgspec.structs import replace
 
+from callboard.actors.agent.decider import first_turn_of
 from callboard.actors.protocol.addresses import CONTEXT, SCHEMA, child_of, depth_of
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import handed_down, micro, millis, narrow
@@ -52,7 +55,11 @@ from callboard.actors.supervisor.state import (
     SchemaVerdict,
     Timer,
 )
+from callboard.actors.supervisor.turns import grant_first
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
+
+GRANTED_SINCE: Final = 2
+"""The rules from which on the first turn of a program's question is granted with its `Begin`."""
 
 
 def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
@@ -262,7 +269,10 @@ def begin(work: UnitOfWork, parent: str, delegation: Delegation, profiles: Profi
         )
         if bounds_questions(work.state.rules, profile, request.limits):
             first = replace(first, bounds_questions=True)
-        work.post(child.address, _with_context(first, contexts.get(profile.name)))
+        first = _with_context(first, contexts.get(profile.name))
+        if request.implicit != NULL and work.state.rules >= GRANTED_SINCE:
+            first = _with_grant(work, child.address, first)
+        work.post(child.address, first)
     if delegation.is_background:
         address = child_of(parent, delegation.racers[0])
         work.post(parent, Delegated(delegation.turn, delegation.call, address))
@@ -276,6 +286,14 @@ def _with_context(first: Begin, made: ContextMade | None) -> Begin:
     if made is None:
         return first
     return replace(first, context=made.content, history=made.history, makers=made.makers)
+
+
+def _with_grant(work: UnitOfWork, question: str, first: Begin) -> Begin:
+    """Grant the first turn of a question with its `Begin`, if it need not wait."""
+    turn = first_turn_of(question, first)
+    if turn is None or not grant_first(work, question, turn):
+        return first
+    return replace(first, granted=turn.need)
 
 
 def _child(

@@ -6,6 +6,8 @@ Rules
   - A model that the runtime limits has its calls over all sessions counted. The call then waits for
     `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
     drains with the answer, which releases both and charges nothing.
+  - The first turn of a question is granted with its `Begin`, if a slot and the budgets have room at once: the
+    question calls its model itself. It requests a turn where it would have to wait, as any agent does.
   - A session with budgets above it asks for them before it asks for capacity, and waits in the same way. A
     refusal ends the agent as `budget`. The settlement of the agent's message settles them too; without one
     `SettleBudget` says the charge.
@@ -34,7 +36,7 @@ from callboard.actors.protocol.port_messages import (
     SettleBudget,
 )
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need
-from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.value_types import FirstTurn, Settled
 from callboard.actors.supervisor import budgets
 from callboard.actors.supervisor.ending import end_agent, end_answered, leave_tree
 from callboard.actors.supervisor.latching import Left, latch
@@ -136,15 +138,20 @@ def _grant_or_join(work: UnitOfWork, ancestry: list[Record], wish: Wish) -> None
         work.put_record(_called(work, ancestry[-1], wish, ancestry[-1].reserved))
         return
     # Most requests are granted at once, so they take no ticket.
-    if (
+    if _fits_at_once(work, ancestry, need):
+        _grant(work, ancestry, wish)
+    else:
+        join(work, ancestry, wish)
+
+
+def _fits_at_once(work: UnitOfWork, ancestry: list[Record], need: Need) -> bool:
+    """Return True if there is a slot and room for a call, and no other request waits for either."""
+    return not (
         work.state.queue.size
         or not has_slot(work)
         or is_waited_for(ancestry)
         or budgets.fits(ancestry, need)[0] != "now"
-    ):
-        join(work, ancestry, wish)
-    else:
-        _grant(work, ancestry, wish)
+    )
 
 
 def serve_turn(work: UnitOfWork, ancestry: list[Record], wish: Wish) -> None:
@@ -170,6 +177,25 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wish: Wish) -> None:
     else:
         ancestry[-1] = _placed(work, agent, wish, reserved, is_budgeted=agent.is_budgeted)
     work.put_records(ancestry)
+
+
+def grant_first(work: UnitOfWork, address: str, first: FirstTurn) -> bool:
+    """Grant the first turn of an agent that begins now, if that is possible at once. Return True if it is.
+
+    The agent posts the `CallModel` itself. Where a port gives places or reserves, it requests its turn.
+    """
+    ancestry = work.ancestry(address)
+    if ancestry is None or work.state.scopes or ancestry[-1].model.name in work.state.capacity:
+        return False
+    agent, reserved = ancestry[-1], ancestry[-1].reserved
+    if first.need != NOTHING:
+        if not _fits_at_once(work, ancestry, first.need):
+            return False
+        reserved = budgets.reserve(ancestry, first.need)
+        work.in_flight += 1
+    ancestry[-1] = replace(agent, reserved=reserved, turn=1, attempt=1, grant=first.need)
+    work.put_records(ancestry)
+    return True
 
 
 def _held(agent: Record, wish: Wish, reserved: Need) -> Record:

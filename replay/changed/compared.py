@@ -32,10 +32,10 @@ _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "TurnRequested": frozenset(
         {"digest", "new", "after_ms", "told", "ends", "breaks_cache", "model", "is_unbounded", "repair"}
     ),
-    "CallModel": frozenset({"request"}),
+    "CallModel": frozenset({"request", "opening"}),
     "RunStep": frozenset({"digest", "new"}),
     "RequestCapacity": frozenset({"model"}),
-    "Begin": frozenset({"profile", "model", "limits", "schema", "roster", "permissions"}),
+    "Begin": frozenset({"profile", "model", "limits", "schema", "roster", "permissions", "granted"}),
     "ToolsGiven": frozenset({"tools"}),
     "CheckSchema": frozenset({"check", "schema"}),
     "MakeContext": frozenset({"request"}),

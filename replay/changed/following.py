@@ -24,7 +24,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.agent.state import AgentState, request_if_kept
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, is_decider
 from callboard.actors.protocol.client_messages import AskEnded, SessionOpened
 from callboard.actors.protocol.events import Event, Post, is_closed_after
@@ -282,7 +282,8 @@ class Following:
         assert body is not None
         assert isinstance(state, AgentState)
         if _asked(self._models[agent], before) != _asked(self._models_now[agent], body):
-            self.requests[agent] = recorded, request_of(state, self._core.states.__getitem__)
+            request = request_if_kept(state, self._core.states.__getitem__)
+            self.requests |= {agent: (recorded, request)} if request is not None else {}
 
     # --- posting --------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ from typing import ClassVar, Final, NamedTuple
 
 from callboard.actors.protocol.addresses import HOST, parent_of
 from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged, TurnRequested
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.repair_levels import START
+from callboard.actors.protocol.wishes import wish_in
 from callboard.replay.diagnosis.finding import Finding
 from callboard.replay.diagnosis.models import is_one_task, words_of
 
@@ -225,7 +227,7 @@ class LostCache:
     does one after a compaction, which is meant to begin again.
     """
 
-    kinds: ClassVar = frozenset({"Begin", "TurnRequested", "Compacted"})
+    kinds: ClassVar = frozenset({"Begin", "TurnRequested", "CallModel", "Compacted"})
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, int]] = {}
@@ -236,11 +238,11 @@ class LostCache:
     def take(self, event: Event) -> None:
         """Take in the first model of an agent, a compaction, or a request."""
         body = event.body
-        if type(body) is TurnRequested:
-            self._ask(event, body, body.model or self._begun.get(event.sender, ""))
+        if (turn := wish_in(body)) is not None:
+            self._ask(event, turn, turn.model or self._begun.get(event.sender, ""))
         elif isinstance(body, Begin):
             self._begun[event.recipient] = body.model.name
-        else:
+        elif isinstance(body, Compacted):
             self._compacted[event.sender] = event.seq
 
     def _ask(self, event: Event, turn: TurnRequested, model: str) -> None:

@@ -19,8 +19,9 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.wishes import wish_in
 from callboard.replay.diagnosis.finding import Finding, is_at_or_below
 from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
@@ -33,7 +34,7 @@ class OtherModels:
     the same model, unless the session knows that name as another model.
     """
 
-    kinds: ClassVar = frozenset({"Begin", "TurnRequested", "ModelReplied"})
+    kinds: ClassVar = frozenset({"Begin", "TurnRequested", "CallModel", "ModelReplied"})
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
@@ -46,8 +47,8 @@ class OtherModels:
     def take(self, event: Event) -> None:
         """Take in the model of an agent, a request or a reply."""
         body = event.body
-        if type(body) is TurnRequested:
-            self._asked[event.sender] = body.model or self._first.get(event.sender, "")
+        if (turn := wish_in(body)) is not None:
+            self._asked[event.sender] = turn.model or self._first.get(event.sender, "")
         elif type(body) is ModelReplied:
             if body.status != "ok":
                 self._failed[event.recipient] = body.failure.code if body.failure is not None else body.status
@@ -84,7 +85,7 @@ class OtherModels:
 class AboveNeed:
     """Answers above the need of their call. They are charged in full, so a budget may be exceeded by them."""
 
-    kinds: ClassVar = frozenset({"TurnRequested", "ModelReplied"})
+    kinds: ClassVar = frozenset({"TurnRequested", "CallModel", "ModelReplied"})
 
     def __init__(self) -> None:
         self._needs: dict[str, int] = {}
@@ -93,8 +94,8 @@ class AboveNeed:
     def take(self, event: Event) -> None:
         """Take in a request or its answer."""
         body = event.body
-        if type(body) is TurnRequested:
-            self._needs[event.sender] = body.need.tokens
+        if (turn := wish_in(body)) is not None:
+            self._needs[event.sender] = turn.need.tokens
         elif type(body) is ModelReplied and body.usage is not None:
             need = self._needs.get(event.recipient, 0)
             if need and body.usage.tokens > need:

@@ -39,7 +39,7 @@ from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
-from callboard.actors.protocol.wishes import turn_of
+from callboard.actors.protocol.wishes import first_turn, turn_of
 from callboard.actors.supervisor.budgets import charge_of
 from callboard.runtime.log.session_rows import text_of
 
@@ -234,6 +234,12 @@ def _step(tree: Tree, event: Event, body: RunStep) -> None:
     tree._node(event.sender).does("thinking")
 
 
+def _call(tree: Tree, event: Event, body: CallModel) -> None:
+    if body.opening is not None and (first := first_turn(body)) is not None:
+        _turn(tree, event, first)
+    tree._node(body.agent).does("thinking")
+
+
 def _tool(tree: Tree, event: Event, body: CallTool) -> None:
     node = tree._node(event.sender)
     node.tools += 1
@@ -333,7 +339,7 @@ _HANDLERS: Final[Takers[Tree, None]] = {
     Begin: _begin,
     TurnRequested: _turn,
     RunStep: _step,
-    CallModel: lambda tree, event, body: tree._node(body.agent).does("thinking"),
+    CallModel: _call,
     RequestCapacity: lambda tree, event, body: tree._node(body.agent).does(
         f"waiting for capacity of {body.model}"
     ),

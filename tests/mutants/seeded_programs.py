@@ -227,6 +227,27 @@ DEADLINES: Final = (
 
 COSTS: Final = (
     Mutant(
+        "granted-without-a-slot",
+        "The first turn of a question is granted with its Begin though no slot is free.",
+        "supervisor.turns",
+        "        if not _fits_at_once(work, ancestry, first.need):\n            return False\n",
+        "",
+    ),
+    Mutant(
+        "granted-and-not-reserved",
+        "The first turn that is granted with a Begin is not reserved in the budgets above the question.",
+        "supervisor.turns",
+        "        reserved = budgets.reserve(ancestry, first.need)\n        work.in_flight += 1\n    ancestry",
+        "        reserved = first.need\n        work.in_flight += 1\n    ancestry",
+    ),
+    Mutant(
+        "granted-and-requested",
+        "A question whose first turn is granted with its Begin requests that turn as well.",
+        "agent.decider",
+        "(state, posts) if begin.granted is None else (state, _as_granted(state, seq, posts))",
+        "(state, posts) if begin.granted is None else (state, (*posts, *_as_granted(state, seq, posts)))",
+    ),
+    Mutant(
         "step-with-a-need",
         "A program's step needs what a model's turn with that conversation would.",
         "agent.turns",

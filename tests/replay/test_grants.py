@@ -7,6 +7,7 @@ from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.step_messages import RunStep
+from callboard.actors.protocol.wishes import first_turn
 from callboard.replay.grants import grant_of
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryReader
@@ -23,7 +24,8 @@ def turn_and_agent(recording: Recording, event: Event) -> tuple[str, int]:
     if isinstance(event.body, RunStep):
         return event.sender, event.body.turn
     assert isinstance(event.body, CallModel)
-    return event.body.agent, getattr(recording.event(event.body.request).body, "turn", 0)
+    wish = first_turn(event.body) or recording.event(event.body.request).body
+    return event.body.agent, getattr(wish, "turn", 0)
 
 
 def check(recording: Recording) -> set[str]:

@@ -1,7 +1,7 @@
 import gc
 import io
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,20 @@ from callboard.actors.protocol.client_messages import Ask
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.usage import ZERO
 from callboard.replay.recording import Recording, sessions
+from callboard.replay.testing.run import Bounds, perform
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.world import Worlds
+from callboard.replay.testing.world import Move
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Head
 from tests.cli.conftest import recorded as recorded  # the fixture
 from tests.cli.recorded import diverging
 from tests.golden import stored
+from tests.mutants.campaign import without_faults
+from tests.mutants.scenarios_programs import PROGRAMS
 from tests.replay.logs import crashed, survey
 from tests.tables import table
 
@@ -268,3 +275,26 @@ def test_the_names_of_the_package_are_loaded_when_they_are_used() -> None:
     assert all(getattr(callboard.replay, name) for name in callboard.replay.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         vars(callboard.replay)["__getattr__"]("nonsense")
+
+
+def late_question() -> Recording:
+    """Record a question of which its agent hears only after its program has cancelled it, and has ended."""
+    world = Worlds(without_faults(PROGRAMS["whole_requests"]))()
+
+    def choose(offered: Sequence[Move]) -> Move:
+        return next((move for move in offered if move.strand != "inbox host.8"), offered[0])
+
+    perform(world, (), choose, choose, Bounds(steps=1_000))
+    assert breaches_of(world) == []
+    return Recording.open(MemoryReader(stored(world.log, "s")), "s")
+
+
+def test_a_question_that_begins_after_its_program_has_ended_asks_no_model() -> None:
+    recording = late_question()
+    call = next(event for event in recording.events if event.kind == "CallModel" and event.sender == "host.8")
+    ended = next(event for event in recording.events if event.kind == "Finished" and event.sender == "host")
+    assert ended.seq < call.seq
+    assert recording.event(call.seq + 1).body == ModelReplied(1, 1, "cancelled", usage=ZERO)
+    with pytest.raises(UnknownName, match=f"event {call.seq} asked no model: the program of host.8"):
+        recording.request(call.seq)
+    assert recording.verify().is_ok

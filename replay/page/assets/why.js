@@ -131,10 +131,19 @@ function firstAttempt(session, seq) {
   for (let at = seq; at; ) {
     const body = session.body(at);
     const isRetry = (body.attempt ?? 1) > 1 && !body.new?.length;
-    if (WISHES.has(session.kinds[at]) && !isRetry) return body;
+    const wish = wishOf(session, at);
+    if (wish && !isRetry) return wish;
     at = session.kinds[at] === "CallModel" ? before(session, at) : session.causes[at];
   }
   return {}; // a log in which nothing asked for this reply
+}
+
+/** Return the request for a turn that an event is; null for any other one. As `wish_in` of protocol/wishes.py. */
+function wishOf(session, seq) {
+  const kind = session.kinds[seq];
+  if (WISHES.has(kind)) return session.body(seq);
+  const first = kind === "CallModel" && session.body(seq).opening;
+  return first ? { ...first, new: [session.body(seq).request] } : null;
 }
 
 /** Return what an agent begins with: the delegation or the ask, and the context made for it. */
@@ -170,8 +179,8 @@ function conversation(session, reply) {
   const agent = session.recipient(reply);
   const named = new Set();
   for (let at = 1; at <= session.causes[reply]; at += 1)
-    if (WISHES.has(session.kinds[at]) && session.sender(at) === agent)
-      for (const one of session.body(at).new ?? []) named.add(one);
+    if (session.sender(at) === agent)
+      for (const one of wishOf(session, at)?.new ?? []) named.add(one);
   return [...named].sort((one, other) => one - other);
 }
 

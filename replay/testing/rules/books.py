@@ -199,6 +199,9 @@ class Reserved(Invariant):
             self._scopes = resumed.scopes
         for output, call in of_kind(outputs, CallModel):
             self._check(output, call, has_place=not isinstance(body, TurnRequested))
+        for output, begin in of_kind(outputs, Begin):
+            if begin.granted and self._scopes:
+                self.broken(output.seq, f"{output.recipient} is granted a turn that no budget above reserved")
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Record the wish that budgets may be asked for."""

@@ -137,8 +137,8 @@ class Charges(Invariant):
 
     def _check(self, event: Event, grant: TurnRequested, used: Usage | None) -> None:
         who, reply = event.sender, self._replies.pop((event.sender, grant.turn, grant.attempt), None)
-        if who in self.facts.failed and used is None:
-            return  # it may have forgotten its usage, and is charged in full
+        if who in self.facts.failed and (used is None or (reply is None and not used.tokens)):
+            return  # it may have forgotten its usage, and is charged in full, or failed before its call
         if reply is None:
             self.broken(event.seq, f"{who} settles turn {grant.turn}, which has no answer")
             return

@@ -117,8 +117,9 @@ class ParallelCalls(Invariant):
 
     def on_CallModel(self, event: Event, body: CallModel) -> None:
         """Count a call that starts, and check the number in flight."""
-        if body.request in self._free:
-            self._free.discard(body.request)
+        wish = body.request if body.opening is None else event.seq
+        if wish in self._free:
+            self._free.discard(wish)
             self._steps.add(event.seq)
             return
         self._in_flight += 1

@@ -38,6 +38,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import (
     CUT_OFF,
+    CallModel,
     CheckSchema,
     MakeContext,
     ModelReplied,
@@ -45,7 +46,7 @@ from callboard.actors.protocol.port_messages import (
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolsChange, ToolSpec
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.wishes import turn_of
+from callboard.actors.protocol.wishes import first_turn, turn_of
 from callboard.replay.testing.rules.in_force import RightsInForce, ToolsInForce, profile_of
 from callboard.replay.testing.rules.lives import Call, Life
 
@@ -335,6 +336,10 @@ class Facts(msgspec.Struct, eq=False):
 
     def _on_RunStep(self, event: Event, body: RunStep) -> None:
         self._on_TurnRequested(event, turn_of(body))
+
+    def _on_CallModel(self, event: Event, body: CallModel) -> None:
+        if (first := first_turn(body)) is not None:
+            self._on_TurnRequested(event, first)
 
     def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body

@@ -14,9 +14,8 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage
-from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.wishes import turn_of
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.wishes import wish_in
 from callboard.replay.testing.rules import (
     admission,
     approvals,
@@ -161,7 +160,7 @@ class LogChecker:
         # Functions of the classes: all logs share one table, and no log binds methods of its own.
         self._on_post = _hooks(tuple(kinds), "on")
         self._on_handled = _hooks(tuple(kinds), "handled")
-        self._on_step = [
+        self._on_wish = [
             (index, one.on_TurnRequested)
             for index, one in enumerate(kinds)
             if hasattr(one, "on_TurnRequested")
@@ -195,11 +194,11 @@ class LogChecker:
         for handled in self._facts.settle(event):
             self._handled(*handled)
         self._facts.hear(event)
+        if not isinstance(body, TurnRequested) and (wish := wish_in(body)) is not None:
+            for index, hook in self._on_wish:
+                hook(self._all[index], event, wish)
         for index, hook in self._on_post[type(body)]:
             hook(self._all[index], event, body)
-        if isinstance(body, RunStep):  # a request for a turn, too
-            for index, hook in self._on_step:
-                hook(self._all[index], event, turn_of(body))
         self._is_told = event.recipient == CLIENT
 
     def _handled(self, event: Event, outputs: Sequence[Event]) -> None:

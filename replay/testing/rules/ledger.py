@@ -131,7 +131,9 @@ class Ledger(msgspec.Struct, eq=False):
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
     places: set[str] = set()  # the agents whose grants wait for budgets above the session, or for a place
-    claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
+    claims: list[
+        tuple[Event, str]
+    ] = []  # reserved by the last decision: `CallModel`, `Begin`, those that wait
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
@@ -321,21 +323,28 @@ class Ledger(msgspec.Struct, eq=False):
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self._note_budget(scope)
+            if body.granted is not None:
+                self._ask(output.recipient, TurnRequested(turn=1, need=body.granted))
+                self._reserve(output, output.recipient)
         elif isinstance(body, (CallModel, RequestCapacity, RequestBudget)) and body.agent not in self.grants:
-            wish = self.asked.get(body.agent, _NO_WISH)
-            if wish.need == NOTHING:  # a program's step claims nothing, so nothing settles it
-                return
-            self.grants[body.agent] = wish
-            self.claims.append((output, body.agent))
-            for scope in self.above(body.agent):
-                scope.reserved = total(scope.reserved, wish.need)
-            if isinstance(body, (RequestCapacity, RequestBudget)):
+            if self._reserve(output, body.agent) and not isinstance(body, CallModel):
                 self.places.add(body.agent)
         elif isinstance(body, Delegated):
             self._started.add((output.recipient, body.turn, body.call))
         elif isinstance(body, DelegationEnded):
             call = (output.recipient, body.turn, body.call)
             self.background[output.recipient] -= self._background.pop(call, 0)
+
+    def _reserve(self, output: Event, who: str) -> bool:
+        """Reserve the need of an agent's latest wish; a step claims nothing, so nothing settles it."""
+        wish = self.asked.get(who, _NO_WISH)
+        if wish.need == NOTHING:
+            return False
+        self.grants[who] = wish
+        self.claims.append((output, who))
+        for scope in self.above(who):
+            scope.reserved = total(scope.reserved, wish.need)
+        return True
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.agent.state import AgentState, request_if_kept
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.codec import encode
@@ -88,7 +88,8 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
         if isinstance(event.body, CallModel | RunStep):
             state = core.states.get(owner_of(event))
             if isinstance(state, AgentState) and state.prefix is not None:
-                found[event.seq] = request_of(state, core.states.__getitem__)
+                request = request_if_kept(state, core.states.__getitem__)
+                found |= {event.seq: request} if request is not None else {}
     return found
 
 
@@ -205,11 +206,12 @@ class _Checker:
             self._ask(event.sender, wish)
         if isinstance(body, Stop):
             self._stopped.add(event.recipient)
-        if isinstance(body, RunStep) and event.sender in self._stopped and event.seq not in requests:
+        is_call = isinstance(body, CallModel | RunStep)
+        if is_call and event.sender in self._stopped and event.seq not in requests:
             agent = self._agents[event.sender]
             agent.refused = agent.named  # by the gate; its agent takes it for sent
             return
-        if isinstance(body, CallModel | RunStep):
+        if is_call:
             self._check(event.seq, owner_of(event), requests.get(event.seq))
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import field
 
-from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.addresses import SUPERVISOR, is_agent, parent_of
 from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
@@ -21,12 +21,9 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     BudgetGiven,
-    CallModel,
     CallTool,
     CapacityGiven,
     ModelReplied,
-    RequestBudget,
-    RequestCapacity,
     ToolReturned,
     ToolStarted,
 )
@@ -57,11 +54,11 @@ class NothingAfterStop(Invariant):
     _interrupted: set[Call] = set()
 
     def on_CallModel(self, event: Event, body: AnyMessage) -> None:
-        """Report a grant for a stopped agent; record its other requests, which must be refused."""
+        """Report a grant for a stopped agent; record its own requests, which must be refused."""
         who = owner_of(event)
         if stop := self.facts.stops.get(who):
             self._refused.add(event.seq)
-            if isinstance(body, CallModel | RequestCapacity | RequestBudget):
+            if event.sender == SUPERVISOR:
                 self.broken(event.seq, f"{who} was stopped by event {stop} and gets a turn")
 
     on_RunStep = on_CallTool = on_RequestApproval = on_RequestCapacity = on_RequestBudget = on_CallModel

@@ -48,6 +48,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import read_profile
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.wishes import wish_in
 from callboard.runtime.log.telemetry.open_spans import Agent, Call, Chat, Root, racers
 from callboard.runtime.log.telemetry.spans import Link, Span, SpanStatus
 
@@ -216,10 +217,12 @@ class SpanFold:
     def call_model(self, event: Event, body: CallModel) -> tuple[Span, ...]:
         """Begin a model call, unless it is the step of a program."""
         agent = self._agents.get(body.agent)
-        if agent is None or agent.wanted is None or agent.model.is_program:
+        if agent is None or agent.model.is_program:
             return ()
-        wanted, asked = agent.wanted, agent.wanted.body
-        assert isinstance(asked, TurnRequested), "a request for a turn"
+        if body.opening is not None:
+            agent.wanted = event
+        if (wanted := agent.wanted) is None or (asked := wish_in(wanted.body)) is None:
+            return ()
         links = [self._heard.pop(seq) for seq in asked.new if seq in self._heard] if self._heard else []
         if agent.cut_off:
             links.append(Link("resume", agent.root.begun.seq, agent.cut_off))

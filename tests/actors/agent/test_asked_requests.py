@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.asked_requests import answers_whole, model_of
 from callboard.actors.agent.fallback import Fallback
-from callboard.actors.agent.state import prefix_of, request_of
+from callboard.actors.agent.state import prefix_of, request_if_kept, request_of
 from callboard.actors.protocol.conversation import joined, merged, rolled, text_block, user_message
 from callboard.actors.protocol.limits import fill
 from callboard.actors.protocol.makers import NO_ORIGINS, with_reply
@@ -68,6 +68,17 @@ def test_the_reply_is_the_answer_with_its_calls_and_its_stop_reason() -> None:
     assert (end.kind, end.text, end.detail, end.value) == ("answered", "", "tool_use", says.blocks(1))
     assert end.settled is not None
     assert end.settled.usage == USED
+
+
+def test_the_request_of_a_question_is_kept_as_long_as_its_program() -> None:
+    agent, carrier, _ = child()
+    request = request_if_kept(carrier.state, lambda address: agent.state)
+    assert request is not None
+    assert (request.length, request.digest) == (1, carrier.state.digest)
+    ended = replace(agent.state, program=None)
+    assert request_if_kept(carrier.state, lambda address: ended) is None
+    with pytest.raises(ValueError, match="no program above it keeps"):
+        request_of(carrier.state, lambda address: ended)
 
 
 def test_an_empty_reply_is_an_answer_of_its_own() -> None:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.agent.decider import first_turn_of
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.client_messages import RULES
@@ -19,10 +20,10 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import CompactRules, Prices
 from callboard.actors.protocol.usage import Need, Usage
-from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled
+from callboard.actors.protocol.value_types import FirstTurn, ModelFailure, SchemaProblem, Settled
 from callboard.replay.testing.sessions.scenario import profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
@@ -480,3 +481,33 @@ def test_an_agent_begins_again_without_what_was_of_its_last_ask() -> None:
     agent.reads(Reply("done"))
     agent.begins(who=profile("worker", [], ["look"]))
     assert agent.state.compaction is None
+
+
+# --- a turn that is granted with the Begin ------------------------------------------
+
+
+def test_an_agent_that_begins_with_a_grant_calls_its_model_with_the_turn_that_it_would_request() -> None:
+    usual, granted = AgentHarness(), AgentHarness()
+    begin = usual.begin()
+    (wish,) = usual.hears(begin)
+    assert isinstance(wish, TurnRequested)
+    first = first_turn_of("host.1", begin)
+    assert first == FirstTurn(wish.need, wish.digest)
+    assert granted.hears(replace(begin, granted=wish.need)) == [CallModel("host.1", 1, first)]
+    assert granted.last[0].recipient == "model"
+    assert granted.state == usual.state
+
+
+IMAGE = Json(b'[{"type":"image","source":{"type":"url","url":"https://a.example/b.png"}}]')
+
+
+def test_an_agent_that_cannot_begin_fails_alone_since_nothing_is_granted_with_its_begin() -> None:
+    broken = replace(AgentHarness().begin(), profile=Json(b"{"))
+    with pytest.raises(msgspec.DecodeError):
+        AgentHarness().hears(broken)
+    assert first_turn_of("host.1", broken) is None
+
+
+def test_a_turn_without_an_upper_bound_is_requested() -> None:
+    begin = replace(AgentHarness().begin(), prompt=IMAGE)
+    assert first_turn_of("host.1", begin) is None

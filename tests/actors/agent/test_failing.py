@@ -10,6 +10,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import ToolStarted
+from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scripted_replies import Reply
 from tests.actors.harness import USED, AgentHarness
@@ -132,3 +133,9 @@ def test_a_host_that_failed_answers_every_call_of_its_conversation_before_the_ne
     content = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     assert [one["type"] for one in content] == ["tool_result", "tool_result", "text"]
     assert [one.get("content") for one in content[:2]] == ["found", prompts.CANCELLED]
+
+
+def test_an_agent_that_fails_on_its_begin_settles_the_turn_granted_with_it_as_unused() -> None:
+    agent = AgentHarness()
+    assert agent.fails(replace(agent.begin(), granted=Need(9))) == []
+    assert agent.hears(Stop("crashed", (1, 1))) == [Stopped(Settled(ZERO))]

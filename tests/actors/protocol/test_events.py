@@ -6,6 +6,8 @@ from callboard.actors.protocol.client_messages import Cancel, Resumed, SessionCl
 from callboard.actors.protocol.events import Event, Post, granted_by, is_closed_after
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, SchemaChecked
+from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.value_types import FirstTurn
 from tests.tables import table
 
 
@@ -42,6 +44,8 @@ def test_a_grant_is_that_of_the_request_that_it_names() -> None:
     bodies: list[AnyMessage] = [Cancel(), request]
     log = [Event(seq, 0, "host", "supervisor", 0, body) for seq, body in enumerate(bodies, 1)]
     assert granted_by(log, CallModel("host", 2)) is request
+    own = granted_by(log, CallModel("host", 1, FirstTurn(Need(5), "d")))
+    assert own == TurnRequested(1, need=Need(5), digest="d", new=(1,))
     for seq in (-1, 0, 1, 3):
         with pytest.raises(LookupError, match=f"event {seq} is not a TurnRequested"):
             granted_by(log, CallModel("host", seq))

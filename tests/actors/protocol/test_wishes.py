@@ -1,9 +1,11 @@
-"""Both kinds of requests for turns, read as one."""
+"""All kinds of requests for turns, read as one."""
 
 from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.usage import NOTHING
-from callboard.actors.protocol.wishes import turn_of, wish_in
+from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.protocol.value_types import FirstTurn
+from callboard.actors.protocol.wishes import first_turn, turn_of, wish_in
 
 
 def test_a_step_is_a_turn_that_needs_nothing() -> None:
@@ -17,3 +19,9 @@ def test_a_message_holds_a_wish_if_it_asks_for_a_turn() -> None:
     assert wish_in(wish) is wish
     assert wish_in(RunStep(1)) == wish
     assert wish_in("turn") is None
+
+
+def test_a_call_is_a_wish_if_the_begin_of_its_agent_has_granted_it() -> None:
+    call = CallModel("host.1", 7, FirstTurn(Need(30), "d"))
+    assert first_turn(call) == wish_in(call) == TurnRequested(1, need=Need(30), digest="d", new=(7,))
+    assert wish_in(CallModel("host.1", 7)) is None

@@ -1,5 +1,8 @@
 """The charges of a session by day, model and profile: those of its supervisor, each once."""
 
+from dataclasses import replace
+from functools import reduce
+
 from callboard.actors.protocol.client_messages import AskEnded, Forked, Resumed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
@@ -18,13 +21,14 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need, Usage, plus
-from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.value_types import FirstTurn, Settled
 from callboard.actors.session.usage_books import UsageBooks
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls, task
 from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from callboard.runtime.log.spending import summed
+from tests.mutants.scenarios_programs import gather
 from tests.mutants.scripts import BUSY, DONE, LOOK, script
 from tests.tables import table
 
@@ -57,6 +61,32 @@ def test_the_sum_of_the_charges_is_what_the_session_has_spent(seed: int) -> None
     host = world.supervisor.host
     if world.of(AskEnded) and host is not None and world.supervisor.in_flight == 0:
         assert total == host.spent
+
+
+@table("seed", range(12))
+def test_the_charges_of_questions_are_what_the_session_has_spent(seed: int) -> None:
+    chosen = faults("cancel", "crashes", "crash", "detach", "unmetered", "overloaded", most=3, seed=seed)
+    world = SessionWorld(replace(gather(), faults=chosen))
+    world.run(in_random_order(seed))
+    charged = reduce(plus, (one.usage for one in UsageBooks().take(world.log)), ZERO)
+    host = world.supervisor.host
+    if world.of(AskEnded) and host is not None and world.supervisor.in_flight == 0:
+        assert charged == host.spent
+
+
+def test_a_turn_that_a_begin_grants_is_charged_by_the_end_of_its_agent_once() -> None:
+    begin = Begin(Json(b'{"name":"ask_model"}'), Json(b'"go"'), ModelSpec("m"), Limits(), granted=Need(9))
+    call = CallModel("host.1", 2, FirstTurn(Need(9), "d"))
+    posts: list[tuple[str, str, AnyMessage]] = [
+        ("supervisor", "host.1", begin),
+        ("host.1", "model", call),
+        ("host.1", "supervisor", Finished("answered", settled=Settled(Usage(4)))),
+        ("host.1", "supervisor", Stopped()),
+    ]
+    made = [Event(seq, 0, who, to, 0, body) for seq, (who, to, body) in enumerate(posts, 2)]
+    assert [one.usage for one in UsageBooks().take(made)] == [Usage(4, calls=1)]
+    unasked = [made[0], made[3]]  # its decider failed before the call
+    assert [one.usage.charged_tokens for one in UsageBooks().take(unasked)] == [9]
 
 
 def test_each_figure_is_summed_up_by_itself_and_each_day_model_and_profile_has_its_own() -> None:

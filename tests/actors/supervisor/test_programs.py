@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.client_messages import RULES, AskEnded, Resumed, Tell, TellEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
@@ -23,6 +25,7 @@ from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile, program_profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
+from tests.tables import table
 
 GO = text_json("go")
 QUESTION = Json(encode(Profile("ask_model", limits=Limits(max_iterations=1))))
@@ -225,6 +228,73 @@ def test_a_question_begins_an_agent_that_is_bound_by_the_line_alone() -> None:
     assert (begin.profile, begin.roster, begin.limits.max_iterations) == (QUESTION, (), 1)
     assert head.state.agents == 1
     assert asks_model(head, 1) == []
+
+
+# --- the first turn of a question --------------------------------------------------
+
+
+def asking(limits: Limits = NO_LIMITS, **more: Any) -> SessionHarness:
+    """Return a session whose host is a program, with what a runtime sets for its sessions."""
+    head = SessionHarness(program_profile("host", ["kid"]), profile("kid"), limits=limits, **more)
+    head.opens().asks()
+    return head
+
+
+def granted(head: SessionHarness, call: int) -> Need | None:
+    """Ask a question. Return the need that its `Begin` grants."""
+    (begin,) = asks_model(head, call)
+    assert isinstance(begin, Begin)
+    return begin.granted
+
+
+def reserved(head: SessionHarness) -> tuple[int, int]:
+    record = head.record("host")
+    assert record is not None
+    return record.reserved.tokens, head.state.in_flight
+
+
+def test_the_first_turn_of_a_question_is_granted_with_its_begin_and_settled_by_its_end() -> None:
+    head = asking(Limits(tokens=10_000))
+    need = granted(head, 0)
+    assert need is not None
+    assert need.tokens > ModelSpec("scripted").max_tokens
+    assert reserved(head) == (need.tokens, 1)
+    record = head.record("host.1")
+    assert record is not None
+    assert record.granted == (1, 1)
+    head.hears("host.1", Finished("answered", "yes", settled=Settled(Usage(9))))
+    assert reserved(head) == (0, 0)
+
+
+def test_a_question_without_a_slot_requests_its_turn_and_waits() -> None:
+    head = asking(Limits(max_parallel_calls=1))
+    assert granted(head, 0) is not None
+    assert granted(head, 1) is None
+    assert said(head.hears("host.2", TurnRequested(1, need=Need(9)))) == []
+    ended = head.hears("host.1", Finished("answered", settled=Settled(Usage(9))))
+    assert sorted(said(ended)) == ["host:DelegationEnded", "model:CallModel"]
+
+
+def test_a_question_for_which_a_budget_has_no_room_yet_requests_its_turn() -> None:
+    need = granted(asking(), 0)
+    assert need is not None
+    head = asking(Limits(tokens=need.tokens + 1))
+    assert granted(head, 0) == need
+    assert granted(head, 1) is None
+
+
+@table("more", [{"capacity": ("scripted",)}, {"scopes": ("tenant:*",)}])
+def test_a_question_whose_call_a_port_has_to_allow_requests_its_turn(more: Any) -> None:
+    assert granted(asking(**more), 0) is None
+
+
+def test_no_other_agent_begins_with_a_grant_and_no_question_by_the_first_rules() -> None:
+    head = asking()
+    (kid,) = head.hears("host", Delegate(1, 0, ("kid",), GO))
+    assert isinstance(kid.body, Begin)
+    assert kid.body.granted is None
+    head.state = replace(head.state, rules=1)
+    assert granted(head, 1) is None
 
 
 def test_sub_agents_of_a_program_inherit_the_model_that_it_would_have_inherited() -> None:

@@ -74,16 +74,16 @@ def test_fifty_turns_take_the_room_of_their_text_and_verify(tmp_path: Path) -> N
         assert begun[1:3] == ["a request of 1 message", "a request of 3 messages"]
 
 
-def test_a_question_with_one_tool_call_costs_thirteen_events(tmp_path: Path) -> None:
+def test_a_question_with_one_tool_call_costs_twelve_events(tmp_path: Path) -> None:
     asyncio.run(recorded(tmp_path / "log.db", 1))
     with Recording.open(tmp_path / "log.db", "s") as recording:
         kinds = [event.kind for event in recording.events]
     asked = [place for place, kind in enumerate(kinds) if kind == "Delegate"]
     step = ["RunStep", "ModelReplied"]
-    turn = ["Begin", "TurnRequested", "CallModel", "ModelReplied", "Finished"]
+    turn = ["Begin", "CallModel", "ModelReplied", "Finished"]
     tool_call = ["CallTool", "ToolReturned"]
     assert kinds[asked[0] : asked[1]] == ["Delegate", *turn, "DelegationEnded", *step, *tool_call, *step]
-    assert {after - before for before, after in pairwise(asked)} == {13}
+    assert {after - before for before, after in pairwise(asked)} == {12}
 
 
 def test_the_tokens_that_a_request_states_are_reserved(tmp_path: Path) -> None:
