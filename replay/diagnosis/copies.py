@@ -4,7 +4,8 @@ Such a value stands nowhere in what agents were given, and one nearly like it do
 neighbouring characters, leaves one out or doubles one.
 
 Of an id, which is an argument of a call, a slip may also be another character, if the call failed, or had an
-effect on something that its last character does not only number on.
+effect on something that its last character does not only number on. An id whose number follows that of one
+before is counted on, and no copy: `fig21` behind `fig20` is not like `fig12`.
 
 Of a number, which stands in an answer, in a report, in a task or in a call with an effect, a slip may also be
 a lost last digit, unless that is a 0: then it is another unit. Numbers of fewer than five digits are like
@@ -66,6 +67,7 @@ class _Given:
 
 _TOKEN: Final = re.compile(rb"(?<![A-Za-z])(?=[A-Za-z_-]*+\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}+")
 _ID: Final = re.compile(r"(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}")
+_LAST_NUMBER: Final = re.compile(r"[0-9]+$")
 _DATE: Final = re.compile(r"\d{4}-?\d\d-?\d\d")
 _ESCAPES: Final = re.compile(rb"\\[nrtbf]")
 _OWN_NAMES: Final = re.compile(
@@ -87,6 +89,7 @@ class CopiedIds(CallCheck):
 
     def __init__(self) -> None:
         self._given = _Given(_ids)
+        self._used: set[str] = set()
         self._found: dict[str, Finding] = {}
 
     def take(self, event: Event) -> None:
@@ -105,7 +108,11 @@ class CopiedIds(CallCheck):
     def _look(self, call: ToolCall, result: Returned, path: str, value: str) -> None:
         self._given.read()
         wanted = value.casefold()
-        if wanted in self._given.found or value in self._found or _OWN_NAMES.search(path):
+        known, before = self._given.found, _one_before(wanted)
+        is_counted = before in known or before in self._used
+        if len(self._used) < VALUES_MAX:
+            self._used.add(wanted)
+        if wanted in known or value in self._found or is_counted or _OWN_NAMES.search(path):
             return
         may_differ = result.status == "error" or call.effect != "read"
         for token, (seq, _) in self._given.found.items():
@@ -126,6 +133,14 @@ class CopiedIds(CallCheck):
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
         yield from self._found.values()
+
+
+def _one_before(token: str) -> str:
+    """Return an id with the number before its own at its end; empty for one without a number there."""
+    number = _LAST_NUMBER.search(token)
+    if number is None or not int(number[0]):
+        return ""
+    return token[: number.start()] + str(int(number[0]) - 1).zfill(len(number[0]) * (number[0][0] == "0"))
 
 
 def _change(one: str, other: str) -> str:

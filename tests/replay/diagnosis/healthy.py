@@ -308,6 +308,12 @@ def numbered_on() -> Recording:
     )
 
 
+def counted_on() -> Recording:
+    """Work through numbered things, of which one looks like another with swapped digits."""
+    steps = [use("look", item=f"fig{n:03}") for n in range(9, 24)]
+    return simulate({"host": [*steps, Reply("All of them.")]})
+
+
 def denied_and_left() -> Recording:
     """Be denied a payment, and write what was denied."""
     note = use("send", to="ann", text="The payment of 4545 was not approved.")
@@ -374,7 +380,7 @@ def healthy() -> Iterator[tuple[str, Callable[[], Recording]]]:
     for single in (
         summed_up, in_other_words, one_after_the_other, read_again, told_in_time, given_again, nested,
         tests_mended, same_mail_to_two, looked_before_again, file_handed_on, file_read_first,
-        asked_and_answered, asked_on, offered_more, numbered_on, denied_and_left,
+        asked_and_answered, asked_on, offered_more, numbered_on, counted_on, denied_and_left,
         denied_and_done_otherwise,
     ):  # fmt: skip
         yield single.__name__, single
