@@ -1,6 +1,9 @@
 import json
 
+from callboard.actors.protocol.client_messages import AskEnded
+from callboard.cli.why_command import _first_words
 from tests.cli.conftest import Callboard
+from tests.replay.diagnosis.user_stories import by_a_program
 
 
 def test_the_way_the_parts_and_the_source_are_shown(callboard: Callboard) -> None:
@@ -41,6 +44,13 @@ def test_the_words_for_each_source(callboard: Callboard) -> None:
     assert "event 2: the client wrote it" in asked
     described = callboard("why", "20250101#3", "--value", "Answers.").stdout
     assert "event 1: it stands in the description of an agent" in described
+
+
+def test_what_a_program_made_itself_is_not_ascribed_to_a_model() -> None:
+    recording = by_a_program()
+    end = next(event.seq for event in recording.events if isinstance(event.body, AskEnded))
+    said = _first_words(recording.why(end, "41900 and"))
+    assert said.endswith("the program host made it; nothing that it was given holds it")
 
 
 def test_what_a_model_made_itself_is_shown_with_its_inputs(callboard: Callboard) -> None:

@@ -16,6 +16,7 @@ from callboard.replay.why import parts_of
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded
 from tests.replay.diagnosis.planted import refused_report, stale
+from tests.replay.diagnosis.user_stories import by_a_program
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
 from tests.tables import table
@@ -83,6 +84,13 @@ def _given(part: object) -> bytes:
             return bytes(output)
         case _:
             return b""
+
+
+def test_a_value_in_the_result_of_a_program_comes_from_the_step_that_read_it() -> None:
+    recording = by_a_program()
+    end = first(recording, AskEnded)
+    calls = [event.seq for event in recording.events if isinstance(event.body, ToolReturned)]
+    assert [recording.why(end, value).source[-1].seq for value in ("41900", "390534")] == calls
 
 
 def test_a_call_is_made_of_the_reply_that_wants_it(recording: Recording) -> None:

@@ -11,6 +11,8 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, Step, call, calls, say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
 
@@ -314,6 +316,19 @@ def other_language() -> Recording:
 
     steps: list[Step] = [call("zaehle", ordner="Akten"), say("Es sind 14 Dateien.")]
     return told(Agent("host", tools=[zaehle]), "Wie viele Dateien?", {"host": steps})
+
+
+@program(tools=[price_of])
+async def clerk(ctx: ProgramContext, prompt: str) -> str:
+    """Look two prices up, in two steps."""
+    first = await ctx.call(price_of, order="A-1")
+    second = await ctx.call(price_of, order="A-2")
+    return f"{first['cents']} and {second['cents']}"
+
+
+def by_a_program() -> Recording:
+    """Let a program do the work: a healthy session. Its result holds values of both of its calls."""
+    return told(clerk, "What do A-1 and A-2 cost?", {})
 
 
 STORIES = (
