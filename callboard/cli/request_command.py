@@ -8,6 +8,7 @@ from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.makers import maker_of
 from callboard.actors.protocol.origin import Origin
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.place_names import named
@@ -82,13 +83,19 @@ def show_request(asked: ModelRequest, fold: Folding) -> None:
     facts = {
         "reply": named((asked.address, asked.turn, OF_MODEL)),
         "asked for": f"{_asker(asked)}, turn {asked.turn}, attempt {asked.attempt}",
-        "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
+        "model": _model(asked.model),
         "tools": ", ".join(map(str, tools)) or "none",
         "must use": asked.force_tool,
         "system": fold.block(whole_prompt(asked.system)),
     }
     emit_lines(fields(facts))
     _show_messages(asked, fold)
+
+
+def _model(model: ModelSpec) -> str:
+    if model.is_program:
+        return "none: this is a step of a program"
+    return f"{model.name}, at most {model.max_tokens:,} tokens"
 
 
 def _asker(asked: ModelRequest) -> str:

@@ -8,6 +8,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.models.scripted import Step, call
 from callboard.runtime.tools.tool import tool
 from tests.cli.conftest import Callboard
+from tests.replay.diagnosis.user_stories import clerk
 
 
 def test_a_request_is_printed_as_it_was(callboard: Callboard) -> None:
@@ -23,6 +24,14 @@ def test_a_request_is_printed_as_it_was(callboard: Callboard) -> None:
     body = json.loads(callboard("request", "20250101", "23", "--json").stdout)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert [tool["name"] for tool in body["tools"]] == ["count_files", "task"]
+
+
+def test_a_step_of_a_program_names_no_model(callboard: Callboard, tmp_path: Path) -> None:
+    path = str(tmp_path / "program.db")
+    Runtime(path, model=ScriptedModel({})).run_sync(clerk, "What do they cost?", session_id="one")
+    shown = callboard("request", "one#host:1", "--log", path).stdout
+    assert "none: this is a step of a program" in shown
+    assert "program:clerk" not in shown
 
 
 def test_a_request_names_the_makers_of_messages_of_other_models(callboard: Callboard, tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ function blockOf(app, agent, one, at, call, answer) {
     case "thinking":
     case "reasoning":
       return make("details", { class: "thinking" }, make("summary", {}, "thinking"), textBlock(one.thinking ?? textOf(one.text ?? "")));
+    case "program_step": // which step it is, and of which run: nothing that the program said
+      return null;
     case "tool_use":
       return callOf(app, agent, one, at, call, answer(one, call));
     default:

@@ -16,7 +16,7 @@ from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
 from tests.replay.diagnosis.healthy_programs import healthy_programs
 from tests.replay.diagnosis.planted import capped, failed
-from tests.replay.diagnosis.user_stories import silent_host
+from tests.replay.diagnosis.user_stories import by_a_program, silent_host
 from tests.replay.page.kit import write_page
 from tests.replay.stories import endless_loop, poisoned_sum
 
@@ -55,6 +55,16 @@ def test_a_page_opens_on_the_question_the_answer_the_figures_and_the_findings(
         assert f"{finding.seq} {recording.event(finding.seq).kind}" in shown
     assert tab.run("document.getElementById('main').clientHeight") == 0
     assert tab.run("location.hash") == ""
+
+
+def test_the_steps_of_a_program_are_no_replies_of_a_model(tab: Browser, tmp_path: Path) -> None:
+    tab.open(write_page(by_a_program(), tmp_path))
+    assert "program:" not in text_of(tab)
+    assert "0\nmodel calls" in text_of(tab)
+    tab.run("callboard.read('host')")
+    said = tab.run("document.getElementById('reading').innerText")
+    assert "41900 and 390534" in said
+    assert "program_step" not in said
 
 
 def test_one_thing_is_named_in_the_singular(tab: Browser, tmp_path: Path) -> None:
