@@ -63,6 +63,11 @@ _RESULT: Final = msgspec.json.Decoder(_Result)
 _FAILURE: Final = msgspec.json.Decoder(Failure)
 
 
+def is_step(content: Json) -> bool:
+    """Return whether the content of a reply is a step of a program, and no model's."""
+    return bytes(content).startswith(b'[{"type":"program_step"')
+
+
 def read_step(content: Json) -> ProgramStep | None:
     """Read the step in a reply's content; return None if its first block is no `program_step`."""
     try:

@@ -1,11 +1,11 @@
 """`callboard why`: the causes of an event, its parts, and the source of a value in it."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import click
 from rich.text import Text
 
+from callboard.actors.agent.program_step import is_step
 from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
@@ -101,10 +101,6 @@ def _emit(title: str, events: Sequence[Event], fold: Folding) -> None:
     emit_lines([Text(f"\n{title}", style="bold"), *lines], is_whole=fold.is_full)
 
 
-_STEP: Final = b'[{"type":"program_step"'
-"""The beginning of the content of a program's step."""
-
-
 def _first_words(found: Why) -> str:
     """Say in one line who brought the value into the session."""
     first = found.source[-1]
@@ -114,7 +110,7 @@ def _first_words(found: Why) -> str:
         where += f", one of {len(found.also_in) + 1} places that hold it"
     match first.body:
         case ModelReplied(content=content):
-            if bytes(content).startswith(_STEP):
+            if is_step(content):
                 return f"{where}: the program {first.recipient} made it; nothing that it was given holds it"
             return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"
         case ToolReturned():

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from callboard.actors.agent.content import read
+from callboard.actors.agent.program_step import is_step
 from callboard.actors.protocol.addresses import CLIENT, HOST, parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Tell
 from callboard.actors.protocol.compaction_messages import Compacted, SummaryRefused
@@ -134,7 +135,8 @@ def _replied(event: Event, body: ModelReplied) -> Iterator[str]:
         yield _titled(f"{_headed(event)}, not readable", _text(body.content))
         return
     if said.text:
-        yield _titled(_headed(event), said.text)
+        name = "Program" if is_step(body.content) else ""
+        yield _titled(_headed(event, name), said.text)
     for use in said.uses:
         yield _titled(f"Call of {_inline(use.name)} (event {event.seq})", _pretty(use.input), "json")
 

@@ -16,6 +16,7 @@ from callboard.runtime.log.memory import MemoryReader
 from tests.effort import effort
 from tests.golden import golden, recorded, stored
 from tests.mutants.scenarios_compaction import COMPACTED
+from tests.replay.diagnosis.user_stories import by_a_program
 from tests.replay.exports.kit import bodies, events_of, log_of
 from tests.replay.logs import survey
 from tests.replay.stories import asked_twice
@@ -99,6 +100,12 @@ def test_a_compaction_stands_where_it_took_effect() -> None:
     assert f"(event {first.cause})" in before
     assert f"(event {first.seq - 5})" not in after
     assert f"(event {first.seq + 3})" in after
+
+
+def test_what_a_program_said_is_not_ascribed_to_a_model() -> None:
+    text = written(by_a_program())
+    assert "**Program (event" in text
+    assert "**Model" not in text
 
 
 def test_an_answered_question_stands_among_the_turns_of_its_program() -> None:
