@@ -55,6 +55,7 @@ from callboard.actors.protocol.wishes import first_turn
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.descriptions import BAD_OUTCOMES, words_of
+from callboard.replay.formats import duration
 from callboard.replay.refused_calls import RefusedCall
 
 SpanKind: TypeAlias = Literal[
@@ -148,11 +149,13 @@ class Spans:
         self._retries: set[int] = set()
         self._ungranted: dict[str, Event] = {}  # by agent, its request for a turn
         self._reasons: dict[str, OutcomeKind] = {}  # by agent, why it is to end
+        self.last_at = 0  # of the event before the one that is taken
 
     def take(self, event: Event) -> None:
         """Add the next event."""
         if take := _TAKES.get(type(event.body)):
             take(self, event, event.body)
+        self.last_at = event.at
 
     def begins(self, kind: SpanKind, event: Event, name: str = "") -> None:
         """Open a span, or count one more attempt of an open one."""
@@ -321,7 +324,14 @@ def _told(found: Spans, event: Event, body: TellEnded) -> None:
 def _changed(found: Spans, event: Event, body: Resumed | Forked) -> None:
     resumed = body.resumed if isinstance(body, Forked) else body
     parts = {"agents": resumed.profiles, "model": resumed.model, "limits": resumed.limits}
-    found.happens("change", event, event.sender, ", ".join(name for name, value in parts.items() if value))
+    pause = event.at - found.last_at
+    note = ""
+    if isinstance(body, Resumed) and pause > 0:
+        note = (
+            f"resumed {duration(pause)} after the event before; calls that were under way include that time"
+        )
+    name = ", ".join(name for name, value in parts.items() if value)
+    found.happens("change", event, event.sender, name, note)
 
 
 _TAKES: Final[Takers[Spans, object]] = {

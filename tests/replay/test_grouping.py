@@ -128,6 +128,7 @@ def test_what_comes_from_outside_has_a_span() -> None:
         ("context", "host", "kid", "failed"),
         ("timer", "supervisor", "", "done"),
     ]
+    assert found[3].note == "resumed 1.0s after the event before; calls that were under way include that time"
     assert found[-1].note == "set by event 7, 1.0 s before"
 
 
