@@ -102,12 +102,9 @@ class CallTool(Message, frozen=True):
 
 @final
 class ToolStarted(Message, frozen=True):
-    """A tool with the effect `write` is about to run. Until it returns, its effect is unknown.
+    """A `write` tool is about to run. Until it returns, its effect is unknown.
 
-    reused: in a fork, the seq of the recorded answer for which the call waits instead; 0 if the tool runs. If
-    that answer does not fit in its turn and the tool runs, another `ToolStarted` says so, also of an
-    `idempotent` tool.
-    """
+    reused: in a fork, the seq of the recorded answer for which the call waits instead; 0 if it runs."""
 
     turn: int
     call: int
@@ -287,10 +284,7 @@ class BudgetGiven(Message, frozen=True):
 
 @final
 class SettleBudget(Message, frozen=True):
-    """The charge of a reserved call that no message of its agent settles: nothing if it was not made.
-
-    It has no answer.
-    """
+    """The charge of a reserved call that no message of its agent settles; 0 if not made. It has no answer."""
 
     agent: str
     turn: int
