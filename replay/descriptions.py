@@ -131,13 +131,6 @@ def _turn_requested(body: m.TurnRequested) -> str:
     )
 
 
-def _model_call(body: p.CallModel) -> str:
-    if body.opening is None:
-        return f"for {body.agent}, asked for by event {body.request}"
-    need = tokens(body.opening.need.tokens)
-    return f"for {body.agent}, turn 1, granted with event {body.request}, needs at most {need} tokens"
-
-
 def _reply(body: p.ModelReplied) -> str:
     status = f"{body.status}: " * (body.status != "ok")
     unknown = "; usage not known" * (body.usage is None)
@@ -344,7 +337,7 @@ DESCRIPTIONS: Final[Mapping[type, Description]] = {
     p.CallModel: Description(
         "Model call",
         "model",
-        _model_call,
+        lambda it: f"for {it.agent}, {'granted with' if it.opening else 'asked for by'} event {it.request}",
         weight="bookkeeping",
         links=("request",),
     ),

@@ -36,8 +36,7 @@ class CallModel(Message, frozen=True):
     """The grant: the only way to a model call. Its need is reserved until the answer is settled.
 
     request: the seq of the `TurnRequested` that is granted; it says turn, attempt, need and digest.
-    opening: the first turn of an agent that its `Begin` has granted, and which therefore posts this itself.
-        `request` is the seq of that `Begin`. None for a grant of the supervisor.
+    opening: the turn that a `Begin` has granted, whose agent posts this itself: `request` is that `Begin`.
     """
 
     agent: str
