@@ -60,8 +60,10 @@ def test_a_share_shrinks_only_once_the_worker_acts_by_the_smaller_one() -> None:
 def test_a_late_report_and_one_behind_the_lease_change_nothing() -> None:
     shares = Shares(4, TIMEOUT_MS)
     shares.renew(report(1, 2, 0, 0, 3), 0)
-    assert shares.renew(report(1, 1, 0, 0, 0), 0) is None
+    for number in (1, 2):  # one that comes twice is late as well
+        assert shares.renew(report(1, number, 0, 0, 0), 0) is None
     assert shares.renew(report(1, 3, 0, 0, 0, 0), LEASE_MS) is None
+    assert shares.renew(report(9, 1, 0, 0, 1, 0), LEASE_MS) is None  # of a worker that is new
     assert shares.held == 3
 
 
@@ -236,6 +238,17 @@ def test_a_tag_that_comes_later_begins_beside_the_least() -> None:
     assert had == {"x": 15_000_000, "y": 0, "z": 0}  # half of half a minute, at most
     shares.renew(of("x", 1, 9, 3, 1, 1), 90_000)
     assert shares.holdings[Sharer(1, "x")].tag_used == 10_000_000  # a third of it, since there are three
+
+
+def test_an_order_is_kept_by_worker_within_a_tag_and_by_tag_beside_others() -> None:
+    shares = Shares(1, TIMEOUT_MS)
+    for worker, waiting in ((1, 9), (2, 9)):
+        shares.renew(of("x", worker, waiting), 0)
+    shares.renew(of("x", 1, 8, 2, 1, 1), 9_000)
+    assert [shares.holdings[Sharer(one, "x")].used for one in (1, 2)] == [1_000_000, 0]  # nine sessions'
+    shares.renew(of("x", 1, 0, 3, 0), 9_001)
+    assert shares.renew(of("x", 3, 5), 9_001) == 0
+    assert shares.renew(of("x", 2, 9, 2), 9_002) == 1
 
 
 @settings(max_examples=25, deadline=None)
