@@ -286,7 +286,7 @@ class PostgresStore:
             entries = self.tables.entries(session_ids, lock="FOR NO KEY UPDATE")
             self.tables.verify_tails(self._hash_chain, [*entries.values()])
             numbers = int8s([entry.number for entry in entries.values()])
-            epochs = dict(self.tables.rows(_RAISE, (numbers,)))
+            epochs: dict[int, int] = dict(self.tables.rows(_RAISE, (numbers,)))
             return {
                 name: Known(entry.number, epochs[entry.number], entry.head) for name, entry in entries.items()
             }

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation, Settlemen
 from callboard.replay.testing.stores import contract
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.link import Link, Row
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Append, Head
 from tests.effort import long_search
@@ -161,10 +161,9 @@ def test_sessions_that_are_resumed_at_a_time_share_their_statements(
     asked, counts = list[str](), list[int]()
     real = Link.execute
 
-    def counted(self: Link, query: str, values: object = (), doing: str = "writing") -> list[object]:
+    def counted(self: Link, query: str, values: Sequence[object] = (), doing: str = "writing") -> list[Row]:
         asked.append(query)
-        found: list[object] = real(self, query, values, doing)  # type: ignore[arg-type]  # as they came
-        return found
+        return real(self, query, values, doing)
 
     async def work() -> None:
         log = place.log()
