@@ -1,4 +1,4 @@
-"""The owner's side of followed sessions: it notifies their followers of new events and of text under way.
+"""The owner's side of followed sessions: it notifies their followers of new events, live text and progress.
 
 Rules
   - Only followed sessions are announced, and only after their events are committed.
@@ -27,11 +27,11 @@ from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.followers import ALL_TEXT, HOST_TEXT, NOTIFY, Followed
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Cut, Link
-from callboard.runtime.log.postgres.notices import TextPiece, notices
+from callboard.runtime.log.postgres.notices import Piece, ProgressPiece, TextPiece, notices
 from callboard.runtime.log.postgres.thread import Worker
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.sessions.session_sleep import LiveParts
-from callboard.runtime.sessions.stream_items import TextDelta
+from callboard.runtime.sessions.stream_items import TextDelta, ToolProgress
 
 EVERY_S: Final = 0.05  # between two statements
 AGAIN_S: Final = 1.0  # after one that failed
@@ -53,10 +53,10 @@ class Seen(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """Pieces that follow each other, for those who followed when the first came."""
+    """Pieces that follow each other, for those who followed when the first came; or progress of a tool."""
 
     rows: tuple[Followed, ...]
-    first: TextPiece
+    first: Piece
     texts: list[str]
 
 
@@ -120,7 +120,7 @@ class Announcer:
         begun = {name for name, parts in self._parts.items() if before.get(name) is not parts}
         for name, parts in before.items():
             if self._parts.get(name) is not parts:
-                parts.hub.on_delta = None
+                parts.hub.on_live = None
         for name in begun:
             self._listen_to(name, self._parts[name])
         return begun
@@ -128,17 +128,19 @@ class Announcer:
     def _listen_to(self, name: str, parts: LiveParts) -> None:
         epoch = parts.board.epoch
 
-        def on_delta(grant: int, delta: TextDelta) -> None:
+        def on_live(grant: int, item: TextDelta | ToolProgress) -> None:
             key = (name, grant)
             if (text := self._open.get(key)) is not None:
-                if self._has_room(delta.text):
-                    text.texts.append(delta.text)
+                if self._has_room(item.text):
+                    text.texts.append(item.text)
                 else:
                     del self._open[key]  # its next piece is behind a gap
-            elif text := self._add(self._followed.get(name, ()), epoch, grant, delta):
+                return
+            text = self._add(self._followed.get(name, ()), epoch, grant, item)
+            if text is not None and isinstance(item, TextDelta):  # each text of progress is whole
                 self._open[key] = text
 
-        parts.hub.on_delta = on_delta
+        parts.hub.on_live = on_live
 
     def _greet(self, name: str, rows: tuple[Followed, ...]) -> None:
         """Send news of a session to some followers, and the text so far."""
@@ -161,14 +163,20 @@ class Announcer:
                 self._news.update(rows)
                 self._schedule()
 
-    def _add(self, rows: tuple[Followed, ...], epoch: int, grant: int, delta: TextDelta) -> _Text | None:
-        """Add text for some followers, unless none wants it, or too much waits."""
-        wish = HOST_TEXT if delta.address == HOST else ALL_TEXT
+    def _add(
+        self, rows: tuple[Followed, ...], epoch: int, grant: int, item: TextDelta | ToolProgress
+    ) -> _Text | None:
+        """Add text or progress for some followers, unless none wants it, or too much waits."""
+        wish = HOST_TEXT if item.address == HOST else ALL_TEXT
         rows = tuple(row for row in rows if row.wish >= wish)
-        if not rows or not self._has_room(delta.text):
+        if not rows or not self._has_room(item.text):
             return None
-        place = (delta.address, delta.turn, delta.attempt, delta.offset)
-        text = _Text(rows, TextPiece(epoch, grant, *place, ""), [delta.text])
+        first: Piece
+        if isinstance(item, TextDelta):
+            first = TextPiece(epoch, grant, item.address, item.turn, item.attempt, item.offset, "")
+        else:
+            first = ProgressPiece(epoch, grant, item.address, item.turn, item.call, "")
+        text = _Text(rows, first, [item.text])
         self._texts.append(text)
         self._schedule()
         return text
@@ -219,7 +227,7 @@ class Announcer:
     async def aclose(self) -> None:
         """Send nothing more, and close the connection."""
         for parts in self._parts.values():
-            parts.hub.on_delta = None
+            parts.hub.on_live = None
         self._followed, self._parts = {}, {}
         if self._task is not None:
             self._task.cancel()
@@ -232,7 +240,7 @@ class Announcer:
 
 def _payloads(news: set[Followed], sent: Sequence[_Text], cipher: Cipher | None) -> Iterator[tuple[str, str]]:
     """Yield each notification with its channel."""
-    by_channel: defaultdict[str, tuple[list[int], list[tuple[int, str, TextPiece]]]]
+    by_channel: defaultdict[str, tuple[list[int], list[tuple[int, str, Piece]]]]
     by_channel = defaultdict(lambda: ([], []))
     for row in news:
         by_channel[row.channel][0].append(row.number)

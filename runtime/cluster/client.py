@@ -260,13 +260,14 @@ class Client:
     def stream(
         self, session_id: str, after: int | None = None, *, of: str | None = None
     ) -> AsyncGenerator[ClientItem, None]:
-        """Yield what `Session.stream` yields, wherever the session runs, apart from progress.
+        """Yield what `Session.stream` yields, wherever the session runs.
 
         after: the id of the last item that the reader saw. The events after it come instead of a snapshot: in
         order, and each once. of: as for `Session.stream`.
         Owners send events and live text at once to clients that can be notified (`is_notified`). Text that
-        does not arrive is named by a `TextLost`, and its event has it. Without notifications text comes
-        with its event only, and a new event within a second, or within 40 ms while others come.
+        does not arrive is named by a `TextLost`, and its event has it. Progress of tools that does not arrive
+        is lost. Without notifications there is no progress, text comes with its event only, and a new event
+        within a second, or within 40 ms while others come.
         The stream ends once the session is closed; until then it waits, also for a session that no worker has
         opened yet. It survives a change of the owner and a restart of the server.
 

@@ -21,6 +21,7 @@ from callboard.actors.protocol.errors import (
     SessionDetached,
     SessionFailed,
     StoreError,
+    UnknownName,
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ApprovalGiven
@@ -154,8 +155,12 @@ class SessionCommands:
             del self._writer.on_staged[row.session]
         if found.done():
             await self._writer.wait(row.session, found.result())  # until then it waits in the tables
-        elif said := _answer_of(task):
+        elif said := _answer_of(task, runs=self._runs(row.session)):
             await self._answer(owner, row, said)
+
+    def _runs(self, session: str) -> bool:
+        found = self._runtime.live_sessions.get(session)
+        return found is not None and not found._has_failed
 
     async def _answer(self, owner: int, row: CommandRow, said: str) -> None:
         await self._change(lambda one: one.commands.answer(owner, row, said))
@@ -172,12 +177,15 @@ class SessionCommands:
             logger.debug("a command of a client ended early: %s", failure_text(error))
 
 
-def _answer_of(task: "asyncio.Task[object]") -> str:
-    """Return the answer to a command that needed no event; empty if it stays for the next owner."""
+def _answer_of(task: "asyncio.Task[object]", *, runs: bool) -> str:
+    """Return the answer to a command that needed no event; empty if it stays for the next owner.
+
+    runs: True if its session still runs here.
+    """
     error = task.exception()
     if error is None:
         return msgspec.json.encode(Answered(task.result())).decode()
-    if isinstance(error, _STAYS):
+    if isinstance(error, _STAYS) or (isinstance(error, UnknownName) and not runs):
         return ""
     if isinstance(error, CallboardError):
         return _refusal(error)

@@ -30,12 +30,13 @@ from callboard.runtime.sessions.stream_items import (
     TextDelta,
     TextLost,
     TextReset,
+    ToolProgress,
     snapshot_of,
 )
 from callboard.runtime.sessions.stream_reader import StreamChoice
 from callboard.runtime.sessions.streaming import check_after
 
-ClientItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextLost | TextReset
+ClientItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextLost | TextReset | ToolProgress
 """The items of `Client.stream`."""
 
 
@@ -81,8 +82,8 @@ class FollowedLog:
                 arrival = live.arrival()
                 for grant in reader.unknown():
                     await self._look_up(session_id, grant, reader)
-                for text in reader.texts():
-                    yield text
+                for live_item in reader.arrived():
+                    yield live_item
                 await asyncio.wait((page, arrival), return_when=asyncio.FIRST_COMPLETED)
                 live.leave(arrival)
                 if page.done():

@@ -15,7 +15,7 @@ from callboard.runtime.cluster.live_text import LiveText
 from callboard.runtime.cluster.standings import CALM_S, PAUSE_S_MAX, Standings
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.log import PostgresLog
-from callboard.runtime.log.postgres.notices import TextPiece
+from callboard.runtime.log.postgres.notices import Piece
 from callboard.runtime.log.postgres.tables import is_text
 
 LATER_S: Final = 0.05  # in which changes are collected: one that is taken back meanwhile is never sent
@@ -100,7 +100,7 @@ class Interest:
         for name in self._wishes:  # something may have been missed
             self.standings.wake(name)
 
-    def _on_news(self, news: list[str], pieces: list[tuple[str, TextPiece]]) -> None:
+    def _on_news(self, news: list[str], pieces: list[tuple[str, Piece]]) -> None:
         for name in news:
             if name in self._wishes:
                 self._known.add(name)

@@ -25,7 +25,7 @@ from callboard.runtime.log.postgres.address import Address
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.followers import LEASE_MS, NOTIFY, FollowerTables
 from callboard.runtime.log.postgres.link import Cut, Link, Row
-from callboard.runtime.log.postgres.notices import TextPiece, notice_of, opened
+from callboard.runtime.log.postgres.notices import Piece, notice_of, opened
 from callboard.runtime.log.postgres.schema import quoted
 
 RENEW_MS: Final = LEASE_MS // 3
@@ -34,7 +34,7 @@ AGAIN_S: Final = 0.1  # before it connects again, doubled up to
 AGAIN_S_MAX: Final = 5.0
 LEAVE_S: Final = 2.0
 
-OnNews = Callable[[list[str], list[tuple[str, TextPiece]]], object]
+OnNews = Callable[[list[str], list[tuple[str, Piece]]], object]
 """Takes the sessions with new events, and pieces of text under way, each with its session."""
 
 logger: Final = logging.getLogger("callboard.client")
@@ -203,7 +203,7 @@ class Listener:
     def _hand_over(self) -> None:
         """Give the notifications that have arrived to the loop."""
         news: list[str] = []
-        pieces: list[tuple[str, TextPiece]] = []
+        pieces: list[tuple[str, Piece]] = []
         payloads, self._payloads = self._payloads, []
         for payload in payloads:
             notice = notice_of(payload)

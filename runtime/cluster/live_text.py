@@ -1,21 +1,23 @@
-"""Live text of a session that another process runs, as it arrives in notifications, and as a reader sees it.
+"""Live text and progress of a session that another process runs: as they arrive, and as a reader sees them.
 
 Rules
   - Text is shown after the event that granted its model call, and before the event of its reply.
   - Text that does not follow the text before it leaves a gap, of which each reader is told. Text with offset
     0 starts its reply again: an owner sends it so to a client that has begun to follow.
   - As its event comes, the end of a reply of which a reader has seen the beginning comes from the event.
+  - Progress of a tool is shown after the event of its call, and before the event of its result. What comes
+    later is dropped, and what does not arrive is not missed: each text of progress replaces the one before.
   - Text under an earlier epoch than the newest known one is dropped: its sender has lost the session.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
-from callboard.runtime.log.postgres.notices import TextPiece
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
+from callboard.runtime.log.postgres.notices import Piece, ProgressPiece, TextPiece
 from callboard.runtime.sanitize import MAX_BYTES
 from callboard.runtime.sessions.snapshots import text_of_reply
 from callboard.runtime.sessions.stream_items import (
@@ -23,11 +25,16 @@ from callboard.runtime.sessions.stream_items import (
     TextDelta,
     TextLost,
     TextReset,
+    ToolProgress,
     durable_items,
 )
 from callboard.runtime.sessions.stream_reader import StreamChoice
 
-ENDED_MAX: Final = 256  # replies that have ended, and are remembered for text that comes late
+ENDED_MAX: Final = 256  # calls that have ended, and are remembered for text or progress that comes late
+PROGRESS_MAX: Final = 256  # texts of progress that are kept for the readers of a session
+
+
+LiveItem: TypeAlias = TextDelta | TextLost | ToolProgress
 
 
 class ArrivedText:
@@ -58,23 +65,32 @@ class ArrivedText:
 
 
 class LiveText:
-    """The live text of one session, for all readers of a client. epoch: the newest one that is known."""
+    """The live text of one session, for all readers of a client.
+
+    epoch: the newest one that is known. progress: the latest texts, each with its number from 1.
+    """
 
     def __init__(self) -> None:
         self.epoch = 0
         self.replies: dict[int, ArrivedText] = {}
+        self.progress: deque[tuple[int, ProgressPiece]] = deque(maxlen=PROGRESS_MAX)
+        self.count = 0  # of the texts of progress that have arrived
         self._ended: deque[int] = deque(maxlen=ENDED_MAX)
         self._waiting: list[asyncio.Future[None]] = []
 
-    def add(self, piece: TextPiece) -> None:
+    def add(self, piece: Piece) -> None:
         """Add a piece that has arrived, and wake the readers."""
         self.note_epoch(piece.epoch)
         if piece.epoch < self.epoch or piece.grant in self._ended or not piece.text:
             return
-        reply = self.replies.get(piece.grant)
-        if reply is None:
-            reply = self.replies[piece.grant] = ArrivedText(piece)
-        reply.add(piece)
+        if isinstance(piece, ProgressPiece):
+            self.count += 1
+            self.progress.append((self.count, piece))
+        elif (reply := self.replies.get(piece.grant)) is None:
+            self.replies[piece.grant] = reply = ArrivedText(piece)
+            reply.add(piece)
+        else:
+            reply.add(piece)
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if not one.done():
@@ -85,6 +101,7 @@ class LiveText:
         if epoch > self.epoch:
             self.epoch = epoch
             self.replies.clear()
+            self.progress.clear()
 
     def end(self, grant: int) -> None:
         """Drop the text of a reply that has its event."""
@@ -114,6 +131,9 @@ class TextReader:
         self._address: dict[int, str] = {}
         self._seen: dict[int, ArrivedText] = {}  # another reader may have ended them
         self._began = last
+        self._progress: list[ProgressPiece] = []  # whose call it has not read yet
+        self._counted = live.count
+        self._returned: deque[int] = deque(maxlen=ENDED_MAX)  # calls whose results it has read
 
     def unknown(self) -> list[int]:
         """Return the grants before the first event that it has read of which text has arrived."""
@@ -131,7 +151,7 @@ class TextReader:
         self._shown.pop(grant, None)
         self._address.pop(grant, None)
 
-    def items_of(self, event: Event) -> Iterator[StreamEvent | TextDelta | TextLost | TextReset]:
+    def items_of(self, event: Event) -> Iterator[LiveItem | StreamEvent | TextReset]:
         """Yield the items of the next event."""
         body = event.body
         if isinstance(body, CallModel):
@@ -139,15 +159,28 @@ class TextReader:
         elif isinstance(body, ModelReplied):
             yield from self._last_text(event.cause, body)
             self.forget(event.cause)
+        elif isinstance(body, ToolReturned):
+            yield from self._new_progress()
+            self._returned.append(event.cause)
         self.last = event.seq
         for item in durable_items(event):
             if self._choice.shows(item):
                 yield item
 
-    def texts(self) -> Iterator[TextDelta | TextLost]:
-        """Yield the live text that has arrived since the last call."""
+    def arrived(self) -> Iterator[LiveItem]:
+        """Yield the live text and the progress that have arrived since the last call."""
         for grant in [*self._live.replies]:
             yield from self._text(grant)
+        yield from self._new_progress()
+
+    def _new_progress(self) -> Iterator[ToolProgress]:
+        found = [piece for number, piece in self._live.progress if number > self._counted]
+        waiting, self._progress, self._counted = [*self._progress, *found], [], self._live.count
+        for piece in waiting:
+            if piece.grant > self.last:
+                self._progress.append(piece)
+            elif piece.grant not in self._returned and self._choice.shows_live(piece.address):
+                yield ToolProgress(piece.address, piece.turn, piece.call, piece.text)
 
     def _text(self, grant: int) -> Iterator[TextDelta | TextLost]:
         reply, shown = self._live.replies.get(grant), self._shown.get(grant)

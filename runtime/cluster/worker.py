@@ -292,7 +292,7 @@ class ClusterWorker:
                     await session.detach(0)
             except SessionEnded as ended:  # perhaps by an earlier worker, which died before it could say so
                 await self._commands.refuse_all(number, name, ended)
-            is_finished = await self._change(lambda one: one.finish(number, name))
+            is_finished = await self._leases.finish(number, name)
 
     async def _until_idle(self, session: Session) -> None:
         """Wait until a session has had nothing to do for a while, in which commands are looked for."""

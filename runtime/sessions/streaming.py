@@ -42,7 +42,7 @@ _CHUNK_BYTES_MAX: Final = 64 * 1_024  # of items that are ready, joined for one 
 _SIGN: Final = b": keep-alive\n\n"
 
 
-OnDelta = Callable[[int, TextDelta], object]
+OnLive = Callable[[int, TextDelta | ToolProgress], object]
 
 
 class _Reply:
@@ -81,8 +81,8 @@ class StreamHub:
         self._held: dict[int, list[AnyStreamItem]] = {}
         self._builder: SnapshotBuilder | None = None
         self._drawing = asyncio.Lock()
-        self.on_delta: OnDelta | None = None
-        """Called with each piece of text and the seq of its grant, which may not be durable yet."""
+        self.on_live: OnLive | None = None
+        """Called with each piece of text or progress, and the seq of its call, perhaps not durable yet."""
 
     # --- from the ports -----------------------------------------------------------
 
@@ -101,8 +101,8 @@ class StreamHub:
         delta = reply.delta(offset, text)
         if self._readers:
             self._show(grant, delta)
-        if self.on_delta is not None:
-            self.on_delta(grant, delta)
+        if self.on_live is not None:
+            self.on_live(grant, delta)
 
     def so_far(self) -> list[tuple[int, TextDelta]]:
         """Return the text so far of each reply under way, with the seq of its grant."""
@@ -116,8 +116,13 @@ class StreamHub:
 
     def on_progress(self, address: str, turn: int, call: int, request: int, text: str) -> None:
         """Take the progress of a tool call. request: the seq of the call."""
+        if not self._readers and self.on_live is None:
+            return
+        progress = ToolProgress(address, turn, call, text)
         if self._readers:
-            self._show(request, ToolProgress(address, turn, call, text))
+            self._show(request, progress)
+        if self.on_live is not None:
+            self.on_live(request, progress)
 
     def end(self) -> None:
         """End all readers, once they have taken the items that wait for them."""

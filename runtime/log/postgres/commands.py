@@ -130,11 +130,10 @@ class CommandTables:
         """Return the commands that wait for the sessions of a worker, the oldest first."""
         return [self._row(row) for row in self._run(_OF_WORKER, (worker,))]
 
-    def are_waiting(self, session: str) -> bool:
-        """Return True if a command waits for a session."""
-        return bool(
-            self._run(f"SELECT 1 FROM {{s}}.commands AS c WHERE c.session = %s AND {_WAITS}", (session,))
-        )
+    def waited_for(self, sessions: Sequence[str]) -> set[str]:
+        """Return those sessions for which a command waits."""
+        query = f"SELECT DISTINCT c.session FROM {{s}}.commands AS c WHERE c.session = ANY(%s) AND {_WAITS}"
+        return {session for (session,) in self._run(query, (texts(sessions),))}
 
     def answer(self, worker: int, command: CommandRow, answer: str) -> None:
         """Answer a command that no event carries out, if this worker still has its session."""

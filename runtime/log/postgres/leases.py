@@ -19,7 +19,7 @@ from msgspec import json
 
 from callboard.actors.cluster.claims import LOOKED_AT, LOSSES_MAX, WaitingSession, WorkerState, claims
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.postgres.arrays import texts
+from callboard.runtime.log.postgres.arrays import int8s, texts
 from callboard.runtime.log.postgres.commands import CommandTables
 from callboard.runtime.log.postgres.followers import FollowerTables
 from callboard.runtime.log.postgres.health import Health, health_of
@@ -92,10 +92,15 @@ _IS_LEFT: Final = (
     "WHERE l.session = %s AND (s.status = 'unfinished' "
     "OR l.request_id <> '' AND s.status IS DISTINCT FROM 'closed')"  # NULL: no process has opened it yet
 )
-_OWNER: Final = (
-    "SELECT w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
-    f"WHERE l.session = %s AND w.ends_ms > {_NOW}"
+_OWNERS: Final = (
+    "SELECT l.session, w.id, w.name FROM {s}.leases AS l JOIN {s}.workers AS w ON w.id = l.worker "
+    f"WHERE l.session = ANY(%s) AND w.ends_ms > {_NOW}"
 )
+_FINISH: Final = (
+    "DELETE FROM {s}.leases AS l USING unnest(%s, %s) AS k(worker, session) "
+    "WHERE l.session = k.session AND l.worker = k.worker"
+)
+_LOCK_ALL: Final = "SELECT 1 FROM {s}.leases WHERE session = ANY(%s) ORDER BY session FOR UPDATE"
 _EPOCH: Final = "SELECT epoch FROM {s}.sessions WHERE session_id = %s"
 _BACKLOG: Final = (
     f"SELECT count(*), coalesce(max({_NOW} - greatest(l.since_ms, w.ends_ms)), 0) FROM {{s}}.leases AS l "
@@ -237,7 +242,7 @@ class LeaseTables:
             "SELECT 1 FROM {s}.leases WHERE session = %s AND worker = %s FOR UPDATE", (session, worker)
         ):
             return
-        if self.commands.are_waiting(session) or self._run(_IS_LEFT, (session,)):
+        if self.commands.waited_for((session,)) or self._run(_IS_LEFT, (session,)):
             self.give_back(worker, session)
         else:
             self._run("DELETE FROM {s}.leases WHERE session = %s", (session,))
@@ -255,24 +260,29 @@ class LeaseTables:
             values,
         )
 
-    def finish(self, worker: int, session: str) -> bool:
-        """Take a session out of those that workers share, if this worker still has it.
+    def finish(self, ended: Sequence[tuple[int, str]]) -> list[bool]:
+        """Take sessions out of those that workers share, each if this worker still has it.
 
-        Return False, and change nothing, while a command waits for the session.
+        Answer False for a session that a command waits for, and leave it as it is.
         """
+        sessions = [session for _, session in ended]
         # Locked first: a client locks the row as well, so its command is there or finds no row.
-        self._run("SELECT 1 FROM {s}.leases WHERE session = %s FOR UPDATE", (session,))
-        if self.commands.are_waiting(session):
-            return False
-        self._run("DELETE FROM {s}.leases WHERE session = %s AND worker = %s", (session, worker))
-        return True
+        self._run(_LOCK_ALL, (texts(sessions),))
+        busy = self.commands.waited_for(sessions)
+        free = [one for one in ended if one[1] not in busy]
+        self._run(_FINISH, (int8s([worker for worker, _ in free]), texts(session for _, session in free)))
+        return [session not in busy for session in sessions]
 
     # --- looking ------------------------------------------------------------------
 
     def owner(self, session: str) -> tuple[int, str] | None:
         """Return number and name of the worker that has a session under a live lease."""
-        rows = self._run(_OWNER, (session,)) if is_text(session) else []
-        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+        return self.owners((session,)).get(session)
+
+    def owners(self, sessions: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return number and name of the workers that have sessions under a live lease, by the sessions."""
+        rows = self._run(_OWNERS, (texts(filter(is_text, sessions)),))
+        return {session: (number, name) for session, number, name in rows}
 
     def epoch(self, session: str) -> int:
         """Return the epoch of a session, 0 without one. An answer under a lower epoch is out of date."""

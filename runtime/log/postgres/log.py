@@ -18,6 +18,7 @@ from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher, check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
+from callboard.runtime.log.postgres.checking import Wanted
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.link import Link
@@ -26,6 +27,7 @@ from callboard.runtime.log.postgres.spending import SpendingTables
 from callboard.runtime.log.postgres.store import Memory, PostgresStore
 from callboard.runtime.log.postgres.tables import Standing
 from callboard.runtime.log.postgres.thread import Worker
+from callboard.runtime.log.postgres.together import Together
 from callboard.runtime.log.protocol import GENESIS, Append, EventLog, Head, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.spending import BudgetLimit, SharedSpendingStore, Spending, Unlogged, UsageRow
@@ -84,7 +86,7 @@ class PostgresLog(EventLog):
         return await self._run(lambda store: store.fork(session_id, created_ms, title, parent, base, own))
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        return await self._run(lambda store: store.take_over(session_id))
+        return await self._open().other().taken.run(session_id)
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         return await self._write(lambda store: store.append(batch))
@@ -93,7 +95,7 @@ class PostgresLog(EventLog):
         return await self._run(lambda store: store.read(session_id, start, limit))
 
     async def checked(self, session_id: str, after: Head | None = None, limit: int = 10_000) -> list[Stored]:
-        return await self._run(lambda store: store.checked(session_id, after, limit))
+        return await self._open().other().checked.run(Wanted(session_id, after, limit))
 
     async def head(self, session_id: str) -> Head:
         # Behind the appends that were handed over before: after a cancelled one it says what became of it.
@@ -107,11 +109,11 @@ class PostgresLog(EventLog):
         return await self._run(lambda store: store.tables.standings(known))
 
     async def owner(self, session_id: str) -> str:
-        found = await self._run(lambda store: LeaseTables(store.tables, None).owner(session_id))
+        found = await self._open().other().owners.run(session_id)
         return "" if found is None or found[0] == self.worker else found[1]
 
     async def waiting_since(self, session_id: str) -> int:
-        return await self._run(lambda store: store.waiting_since(session_id))
+        return await self._open().other().waiting.run(session_id)
 
     async def set_waiting(self, session_id: str, since_ms: int) -> None:
         await self._run(lambda store: store.set_waiting(session_id, since_ms))
@@ -163,9 +165,8 @@ class PostgresLog(EventLog):
 
     async def _run(self, work: Callable[[PostgresStore], T]) -> T:
         """Run a function on the other thread."""
-        held = self._open()
-        worker, store = held.other()
-        return await worker.run(partial(work, store))
+        other = self._open().other()
+        return await other.worker.run(partial(work, other.store))
 
 
 class _Spending(SharedSpendingStore):
@@ -205,6 +206,21 @@ class _Spending(SharedSpendingStore):
         return self._log._run(lambda store: look(store.spending))
 
 
+class _Other:
+    """The thread of all but the appends, and the calls on it that are answered together."""
+
+    def __init__(self, store: PostgresStore, hash_chain: HashChain) -> None:
+        self.store, tables = store, store.tables
+        self.worker = worker = Worker("callboard postgres")
+        leases = LeaseTables(tables, None)
+        self.owners: Together[str, tuple[int, str] | None] = Together(
+            worker, lambda names: [*map(leases.owners(names).get, names)]
+        )
+        self.checked = Together(worker, partial(tables.checked, hash_chain))
+        self.taken = Together(worker, store.take_over)
+        self.waiting = Together(worker, tables.waiting_since)
+
+
 class _Held:
     """Threads, connections and stores of an open log. Does not refer to the log, which may be collected."""
 
@@ -216,6 +232,7 @@ class _Held:
         self._links = [Link(address)]
         self.writer = Worker("callboard postgres append")
         self._workers = [self.writer]
+        self._other: _Other | None = None
         self._hash_chain = hash_chain
         self._cipher: Cipher | None = None
         self._stores: list[PostgresStore] = []
@@ -234,13 +251,13 @@ class _Held:
     def _made(self, link: Link) -> PostgresStore:
         return PostgresStore(link, self._hash_chain, self._cipher, self.memory)
 
-    def other(self) -> tuple[Worker, PostgresStore]:
-        """Return the other thread and its store, which connects when it is first used."""
-        if len(self._workers) == 1:
+    def other(self) -> _Other:
+        """Return the other thread, which connects when it is first used."""
+        if self._other is None:
             self._links.append(Link(self._links[0].address))
-            self._workers.append(Worker("callboard postgres"))
-            self._stores.append(self._made(self._links[1]))
-        return self._workers[1], self._stores[1]
+            self._other = _Other(self._made(self._links[1]), self._hash_chain)
+            self._workers.append(self._other.worker)
+        return self._other
 
     async def leave(self) -> None:
         """Run the work that was handed over, then close the connections."""

@@ -1,16 +1,17 @@
-"""The content of notifications: which followed sessions have new events, and pieces of text under way.
+"""The content of notifications: followed sessions with new events, text under way, and progress of tools.
 
     notice = [[number of a followed session, ...], [[number, piece or sealed piece], ...]]
-    piece  = [epoch, seq of the grant, address, turn, attempt, offset, text]
+    piece  = ["text", epoch, seq of the grant, address, turn, attempt, offset, text]
+           | ["progress", epoch, seq of the call, address, turn, call, text]
 
 In an encrypted log each piece is sealed and written in base64, because notifications pass through files of
-the server. A notification has at most 7,999 bytes, so a longer one becomes several: a piece is cut, and its
-parts have their own offsets.
+the server. A notification has at most 7,999 bytes, so a longer one becomes several: a piece of text is cut,
+and its parts have their own offsets. A text of progress that does not fit loses its end.
 """
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ _CHARS: Final = 5_000  # of text in a part; a part that is too long in bytes is 
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class TextPiece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class TextPiece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="text"):
     """A piece of the text of a reply under way. grant: the seq of the event that granted its model call.
 
     epoch: of the session's writer. The other fields are those of `TextDelta`.
@@ -40,19 +41,36 @@ class TextPiece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     text: str
 
 
+class ProgressPiece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="progress"):
+    """The progress of a running tool. grant: the seq of the event that called it.
+
+    epoch: of the session's writer. The other fields are those of `ToolProgress`.
+    """
+
+    epoch: int
+    grant: int
+    address: str
+    turn: int
+    call: int
+    text: str
+
+
+Piece: TypeAlias = TextPiece | ProgressPiece
+
+
 class Notice(msgspec.Struct, frozen=True, array_like=True):
     """A notification. news: numbers of followed sessions with new events. pieces: each with its number."""
 
     news: tuple[int, ...] = ()
-    pieces: tuple[tuple[int, TextPiece | str], ...] = ()
+    pieces: tuple[tuple[int, Piece | str], ...] = ()
 
 
 _decode: Final = msgspec.json.Decoder(Notice).decode
-_decode_piece: Final = msgspec.json.Decoder(TextPiece).decode
+_decode_piece: Final = msgspec.json.Decoder[Piece](Piece).decode
 
 
 def notices(
-    news: Iterable[int], pieces: Iterable[tuple[int, str, TextPiece]], cipher: Cipher | None = None
+    news: Iterable[int], pieces: Iterable[tuple[int, str, Piece]], cipher: Cipher | None = None
 ) -> Iterator[str]:
     """Yield the notifications for one follower. pieces: each with its number and its session."""
     page = _Page()
@@ -96,9 +114,9 @@ def notice_of(payload: str) -> Notice:
         return Notice()
 
 
-def opened(session: str, piece: TextPiece | str, cipher: Cipher | None) -> TextPiece | None:
+def opened(session: str, piece: Piece | str, cipher: Cipher | None) -> Piece | None:
     """Return a piece as it was sent; None for one that is not of this log."""
-    if isinstance(piece, TextPiece):
+    if not isinstance(piece, str):
         return None if cipher is not None else piece
     if cipher is None:
         return None
@@ -108,10 +126,9 @@ def opened(session: str, piece: TextPiece | str, cipher: Cipher | None) -> TextP
         return None
 
 
-def _bodies(session: str, piece: TextPiece, cipher: Cipher | None, chars: int = _CHARS) -> Iterator[bytes]:
+def _bodies(session: str, piece: Piece, cipher: Cipher | None, chars: int = _CHARS) -> Iterator[bytes]:
     """Yield the encoded parts of a piece, each small enough for a notification."""
-    for at in range(0, len(piece.text), chars):
-        part = replace(piece, offset=piece.offset + at, text=piece.text[at : at + chars])
+    for part in _parts(piece, chars):
         body = _encode(part)
         if cipher is not None:
             body = b'"%b"' % b64encode(cipher.seal(("live", session), body))
@@ -119,3 +136,12 @@ def _bodies(session: str, piece: TextPiece, cipher: Cipher | None, chars: int = 
             yield body
         elif len(part.text) > 1:
             yield from _bodies(session, part, cipher, len(part.text) // 2)
+
+
+def _parts(piece: Piece, chars: int) -> Iterator[Piece]:
+    """Yield a piece in parts of so many characters; of progress, only the first."""
+    if isinstance(piece, ProgressPiece):
+        yield replace(piece, text=piece.text[:chars])
+        return
+    for at in range(0, len(piece.text), chars):
+        yield replace(piece, offset=piece.offset + at, text=piece.text[at : at + chars])

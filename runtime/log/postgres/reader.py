@@ -9,10 +9,11 @@ from contextlib import ExitStack
 
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import Address, address_of
+from callboard.runtime.log.postgres.checking import CheckedTables
 from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.meta import check_readable, opened, values
 from callboard.runtime.log.postgres.spending import SpendingTables
-from callboard.runtime.log.postgres.tables import Entry, Tables
+from callboard.runtime.log.postgres.tables import Entry
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Segment, Stored
 from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.spending import Spending, Unlogged, UsageRow
@@ -37,7 +38,7 @@ class PostgresReader(LogReader):
             check_readable(self._link)
             cipher = opened(self._link, None, encryption_key)
             failed.pop_all()
-        self._tables = Tables(self._link, cipher)
+        self._tables = CheckedTables(self._link, cipher)
         self._spending = SpendingTables(self._tables, cipher)
 
     def __repr__(self) -> str:

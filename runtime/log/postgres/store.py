@@ -26,12 +26,13 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.arrays import Bytea, int8s, texts
 from callboard.runtime.log.postgres.batch import Known, Move, Plan
+from callboard.runtime.log.postgres.checking import CheckedTables
 from callboard.runtime.log.postgres.deletion import remove_some, take_out, vacuum
 from callboard.runtime.log.postgres.link import ATTEMPTS_MAX, PAUSE_S, Cut, Link
 from callboard.runtime.log.postgres.schema import make_partition, partition_of
 from callboard.runtime.log.postgres.spending import SpendingTables
 from callboard.runtime.log.postgres.store_errors import driver, is_repeatable, store_error
-from callboard.runtime.log.postgres.tables import Tables, is_text
+from callboard.runtime.log.postgres.tables import is_text
 from callboard.runtime.log.protocol import (
     Append,
     Head,
@@ -55,7 +56,7 @@ _NEW: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM {s}.sessions WHERE session_id = %s) "
     "ON CONFLICT (session_id) DO NOTHING RETURNING id"
 )
-_RAISE: Final = "UPDATE {s}.sessions SET epoch = epoch + 1 WHERE id = %s RETURNING epoch"
+_RAISE: Final = "UPDATE {s}.sessions SET epoch = epoch + 1 WHERE id = ANY(%s) RETURNING id, epoch"
 _ENTRIES: Final = (
     "SELECT session_id, id, epoch, head, digest, status FROM {s}.sessions WHERE session_id = ANY(%s)"
 )
@@ -104,7 +105,7 @@ class PostgresStore:
 
     def __init__(self, link: Link, hash_chain: HashChain, cipher: Cipher | None, memory: Memory) -> None:
         self.link = link
-        self.tables = Tables(link, cipher)
+        self.tables = CheckedTables(link, cipher)
         self.spending = SpendingTables(self.tables, cipher)
         self._memory = memory
         self._hash_chain = hash_chain
@@ -275,22 +276,27 @@ class PostgresStore:
         self._memory.partitions.add(partition_of(number))
         return plan.moves[session_id].head
 
-    def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Raise the epoch of a session, as `EventLog.take_over` does."""
+    def take_over(self, session_ids: Sequence[str]) -> list[tuple[int, Head] | SessionNotFound]:
+        """Raise the epochs of sessions, as `EventLog.take_over` does.
 
-        def work() -> Known:
-            entry = self.tables.entry(session_id, lock="FOR NO KEY UPDATE")
-            self.tables.verify_tail(self._hash_chain, entry)
-            ((epoch,),) = self.tables.rows(_RAISE, (entry.number,))
-            return Known(entry.number, epoch, entry.head)
+        Raises CorruptLog if one is damaged; then none is raised.
+        """
+
+        def work() -> dict[str, Known]:
+            entries = self.tables.entries(session_ids, lock="FOR NO KEY UPDATE")
+            self.tables.verify_tails(self._hash_chain, [*entries.values()])
+            numbers = int8s([entry.number for entry in entries.values()])
+            epochs: dict[int, int] = dict(self.tables.rows(_RAISE, (numbers,)))
+            return {
+                name: Known(entry.number, epochs[entry.number], entry.head) for name, entry in entries.items()
+            }
 
         found = self.link.transact("take_over", work)
-        self._memory.known[session_id] = found
-        return found.epoch, found.head
-
-    def waiting_since(self, session_id: str) -> int:
-        """Return since when a session waits, as `EventLog.waiting_since` does."""
-        return self.tables.details_of(session_id).waits_ms
+        self._memory.known.update(found)
+        return [
+            (found[name].epoch, found[name].head) if name in found else no_session(name)
+            for name in session_ids
+        ]
 
     def set_waiting(self, session_id: str, since_ms: int) -> None:
         """Note since when a session waits, as `EventLog.set_waiting` does."""
@@ -349,10 +355,6 @@ class PostgresStore:
     def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
         """Return events of a session."""
         return self.tables.events(session_id, start, limit)
-
-    def checked(self, session_id: str, after: Head | None, limit: int) -> list[Stored]:
-        """Return events whose digests were recomputed."""
-        return self.tables.checked(self._hash_chain, session_id, after, limit)
 
     def head(self, session_id: str) -> Head:
         """Return the head of a session."""

@@ -12,12 +12,12 @@ import msgspec
 
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.runtime.log.cipher import Cipher, Unopenable
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, corrupt
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.postgres.arrays import byteas, int8s, texts
 from callboard.runtime.log.postgres.link import Link, Row
 from callboard.runtime.log.postgres.schema import quoted
-from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
+from callboard.runtime.log.protocol import Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
 from callboard.runtime.log.stored_values import (
     damaged_session,
@@ -25,15 +25,17 @@ from callboard.runtime.log.stored_values import (
     details_in,
     title_in,
     whole_body,
-    whole_row,
     without_parent,
 )
 
 SEQ_MAX: Final = (1 << 63) - 1
-_ENTRY: Final = (
-    "SELECT id, epoch, head, digest, origin, base, parent, status FROM {s}.sessions WHERE session_id = %s"
+_ENTRIES: Final = (  # ordered, because locks are taken in this order
+    "SELECT session_id, id, epoch, head, digest, origin, base, parent, status FROM {s}.sessions "
+    "WHERE session_id = ANY(%s) ORDER BY id"
 )
-_DETAILS: Final = f"SELECT details FROM {{s}}.sessions WHERE session_id = %s AND status <> '{HIDDEN}'"
+_DETAILS: Final = (
+    f"SELECT session_id, details FROM {{s}}.sessions WHERE session_id = ANY(%s) AND status <> '{HIDDEN}'"
+)
 _SESSIONS: Final = (
     "SELECT id, session_id, epoch, head, created_ms, title, status, kind, failures, last_ms, host, details, "
     "parent, base FROM {s}.sessions WHERE "
@@ -44,11 +46,11 @@ _STANDINGS: Final = (
     "WHERE s.head IS NULL OR s.head <> k.seq OR s.status = 'closed'"
 )
 _ORDER: Final = " ORDER BY created_ms DESC, id DESC LIMIT %s"
-_ROWS: Final = (
+ROWS: Final = (
     "SELECT seq, at, sender, recipient, cause, body, digest, cuts FROM {s}.events "
     "WHERE session = %s AND seq BETWEEN %s AND %s ORDER BY seq LIMIT %s"
 )
-_OWN_ROWS: Final = _ROWS.replace("ORDER BY", "AND (recipient = %s OR sender = %s) ORDER BY")
+_OWN_ROWS: Final = ROWS.replace("ORDER BY", "AND (recipient = %s OR sender = %s) ORDER BY")
 _BLOBS: Final = "SELECT digest, data FROM {s}.blobs WHERE digest = ANY(%s)"
 _FORKS: Final = "SELECT session_id, base FROM {s}.sessions WHERE parent = %s AND parent <> '' ORDER BY id"
 
@@ -109,20 +111,36 @@ class Tables:
 
         lock: the lock of its row that the transaction takes, such as "FOR UPDATE".
         """
-        if not is_text(session_id):
+        found = self.entries((session_id,), hidden=hidden, lock=lock)
+        if session_id not in found:
             raise no_session(session_id)
-        rows = self.rows(f"{_ENTRY} {lock}", (session_id,))
-        if not rows:
-            raise no_session(session_id)
-        number, epoch, head, digest, origin, base, parent, status = rows[0]
-        is_hidden = status == HIDDEN
-        if is_hidden and not hidden:
-            raise no_session(session_id)
+        return found[session_id]
+
+    def entries(
+        self, session_ids: Collection[str], *, hidden: bool = False, lock: str = ""
+    ) -> dict[str, Entry]:
+        """Return those sessions that the log has, by their ids. hidden, lock: as in `entry`."""
+        names = texts(filter(is_text, session_ids))
+        found = [self._entry(*row) for row in self.rows(f"{_ENTRIES} {lock}", (names,))]
+        return {one.session_id: one for one in found if hidden or not one.is_hidden}
+
+    @staticmethod
+    def _entry(
+        session_id: str,
+        number: int,
+        epoch: int,
+        head: int,
+        digest: bytes,
+        origin: bytes,
+        base: int,
+        parent: str,
+        status: str,
+    ) -> Entry:
         if epoch < 1 or not 0 <= base <= head or bool(parent) != (base != 0) or len(digest) != DIGEST_BYTES:
             raise damaged_session(session_id)
         if len(origin) != DIGEST_BYTES:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
-        lineage = (base, parent, is_hidden)
+        lineage = (base, parent, status == HIDDEN)
         return Entry(session_id, number, epoch, Head(head, digest), origin, *lineage)
 
     def standings(self, known: Collection[tuple[str, int]]) -> dict[str, Standing | None]:
@@ -202,10 +220,20 @@ class Tables:
 
     def details_of(self, session_id: str) -> Details:
         """Return tags and metadata of a session. Raises SessionNotFound."""
-        rows = self.rows(_DETAILS, (session_id,)) if is_text(session_id) else []
-        if not rows:
+        found = self.details_of_all((session_id,))
+        if session_id not in found:
             raise no_session(session_id)
-        return self.details(session_id, rows[0][0])
+        return found[session_id]
+
+    def details_of_all(self, session_ids: Collection[str]) -> dict[str, Details]:
+        """Return tags and metadata of those sessions that the log has, by their ids."""
+        rows = self.rows(_DETAILS, (texts(filter(is_text, session_ids)),))
+        return {name: self.details(name, stored) for name, stored in rows}
+
+    def waiting_since(self, session_ids: Sequence[str]) -> list[int | SessionNotFound]:
+        """Return since when sessions wait, as `EventLog.waiting_since` does."""
+        found = self.details_of_all(session_ids)
+        return [found[name].waits_ms if name in found else no_session(name) for name in session_ids]
 
     def _kept(self, stored: str) -> bytes:
         try:
@@ -232,7 +260,7 @@ class Tables:
         rows: list[Stored] = []
         for part, bounds in self._parts(self.entry(session_id, hidden=hidden), start):
             if len(rows) < limit and bounds[1] <= bounds[2]:
-                rows += self._stored(part, self.rows(_ROWS, (*bounds, limit - len(rows))))
+                rows += self._stored(part, self.rows(ROWS, (*bounds, limit - len(rows))))
         return rows
 
     def events_of(self, session_id: str, address: str, first: int, last: int, limit: int) -> list[Stored]:
@@ -245,73 +273,12 @@ class Tables:
                 )
         return rows
 
-    def checked_pages(
-        self,
-        hash_chain: HashChain,
-        entry: Entry,
-        upto: int,
-        known: Head | None = None,
-        after: Head | None = None,
-        *,
-        with_data: bool = True,
-    ) -> Iterator[list[Sealed]]:
-        """Yield rows 1 to `upto`, checked, in pages. With the last event, its place as the last one too."""
-        session_id = entry.session_id
-        parts = {part.session_id: part for part in self.lineage(entry)}
-        behind = None  # the row after the last page, if it was asked for
-
-        def read(name: str, start: int, limit: int) -> list[Sealed]:
-            nonlocal behind
-            part = parts[name]
-            bounds = (part.number, max(start, part.base + 1), SEQ_MAX, limit + 1)
-            rows = self.rows(_ROWS, bounds)
-            behind = rows[limit:]
-            return self._sealed(part, rows[:limit], with_data=with_data)
-
-        segments = [part.segment for part in parts.values()]
-        yield from hash_chain.checked_pages(segments, read, upto, known, after)
-        if upto >= entry.head.seq and not entry.is_hidden:
-            if behind is None or entry.head.seq == entry.base:
-                behind = self.rows(_ROWS, (entry.number, entry.head.seq + 1, SEQ_MAX, 1))
-            # Asked again: a live owner may have appended since, and moves the head with the events.
-            if behind and self.entry(session_id).head.seq < behind[0][0]:
-                raise corrupt(session_id, behind[0][0], "comes after the last one of its session")
-
-    def verify(self, hash_chain: HashChain, entry: Entry, known: Head | None = None) -> Head:
-        """Check every digest and return the head. known: one that the log must still contain."""
-        upto = max(entry.head.seq, known.seq if known else 0)
-        head = last_head(self.checked_pages(hash_chain, entry, upto, known, with_data=False), entry.before)
-        self._check_head(entry, head)
-        return head
-
-    def checked(self, hash_chain: HashChain, session_id: str, after: Head | None, limit: int) -> list[Stored]:
-        """Return events whose digests were recomputed, as `EventLog.checked` does."""
-        entry = self.entry(session_id)
-        upto = min(entry.head.seq, (after.seq if after else 0) + limit)
-        rows = [row for page in self.checked_pages(hash_chain, entry, upto, after=after) for row in page]
-        if rows:
-            self._check_head(entry, Head(rows[-1].seq, rows[-1].digest))
-        return [whole_row(session_id, row) for row in rows]
-
-    def verify_tail(self, hash_chain: HashChain, entry: Entry) -> None:
-        """Check the last events of a session, whose row the transaction has locked. Raises CorruptLog."""
-        first = max(entry.base, entry.head.seq - TAIL_EVENTS)
-        before = entry.before
-        if first > entry.base:
-            before = Head(first, self.digest_at(entry, first))
-        pages = self.checked_pages(hash_chain, entry, entry.head.seq, after=before, with_data=False)
-        self._check_head(entry, last_head(pages, before))
-
     def digest_at(self, entry: Entry, seq: int) -> bytes:
         """Return the digest of an event of the session. Raises CorruptLog."""
         rows = self.rows("SELECT digest FROM {s}.events WHERE session = %s AND seq = %s", (entry.number, seq))
         if not rows:
             raise corrupt(entry.session_id, seq, "is missing")
         return bytes(rows[0][0])
-
-    def _check_head(self, entry: Entry, head: Head) -> None:
-        if head.seq == entry.head.seq and head.digest != entry.head.digest:
-            raise corrupt(entry.session_id, max(1, head.seq), "is not the one that its session ends with")
 
     def _stored(self, entry: Entry, page: list[Row]) -> list[Stored]:
         made, blobs = [], self._blobs(entry, page)
@@ -323,7 +290,8 @@ class Tables:
             made.append(Stored(seq, at, sender, recipient, cause, body, digest))
         return made
 
-    def _sealed(self, entry: Entry, page: list[Row], *, with_data: bool) -> list[Sealed]:
+    def sealed(self, entry: Entry, page: list[Row], *, with_data: bool) -> list[Sealed]:
+        """Return rows of a session as its log keeps them. with_data: with the bytes of large values."""
         made, blobs = [], self._blobs(entry, page)
         for seq, at, sender, recipient, cause, body, digest, kept in page:
             if self._cipher is not None:

@@ -27,8 +27,12 @@ class Worker:
         """Run a function after all that were queued before, and return its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(lambda: answer(loop, future, function))
+        self.put(lambda: answer(loop, future, function))
         return await future
+
+    def put(self, function: Callable[[], object]) -> None:
+        """Queue a function that raises nothing. Does not wait."""
+        self._queue.put(function)
 
     def stop(self, last: Callable[[], object]) -> None:
         """Queue the end: a last function, then the end of the thread. Does not wait."""

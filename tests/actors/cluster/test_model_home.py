@@ -31,6 +31,31 @@ def test_places_are_given_call_by_call_below_twice_the_workers() -> None:
     assert home.report(report(2, 1, waiting=1), 0, 0) == Grant(1, 0, is_call_by_call=True)
 
 
+def test_as_many_places_as_twice_the_workers_are_kept_between_calls() -> None:
+    home = ModelHome(Capacity(4), TIMEOUT_MS)
+    assert home.report(report(1, 1, waiting=2), 0, 0) == Grant(2)
+    assert home.report(report(2, 1, waiting=2), 0, 0) == Grant(2)
+
+
+def test_a_model_with_tokens_only_gives_no_places_and_one_with_places_only_no_tokens() -> None:
+    tokens = ModelHome(Capacity(tokens_per_minute=600), TIMEOUT_MS)
+    assert tokens.report(report(1, 1, waiting=1, lacks=100), 0, 0) == Grant(0, 100)
+    places = ModelHome(Capacity(4), TIMEOUT_MS)
+    assert places.report(report(1, 1, waiting=1, lacks=100), 0, 0) == Grant(1, 0)
+
+
+@pytest.mark.parametrize("tokens", [0, -5])
+def test_an_empty_bucket_gives_no_token(tokens: int) -> None:
+    home = ModelHome(Capacity(4, 600), TIMEOUT_MS, level=tokens * 60_000)
+    assert home.report(report(1, 1, waiting=1, lacks=100), 0, 0) == Grant(1, 0)
+
+
+def test_tokens_that_come_back_are_given_with_those_that_have_flowed_in() -> None:
+    home = ModelHome(Capacity(4, 600), TIMEOUT_MS)
+    assert home.report(report(1, 1, waiting=1, lacks=600), 0, 0).tokens == 600
+    assert home.report(report(1, 2, waiting=1, lacks=600), 100, 1_000).tokens == 110
+
+
 def test_a_late_report_is_given_nothing() -> None:
     home = ModelHome(Capacity(3, 600), TIMEOUT_MS)
     assert home.report(report(1, 2, waiting=1, lacks=100), 0, 0) == Grant(1, 100)
@@ -65,6 +90,39 @@ def test_a_part_reports_soon_for_what_others_wait_for_and_else_each_second() -> 
     part.take(last.number, Grant())
     assert part.due_in_ms(Demand(), 200) is None
     assert part.is_idle
+
+
+def test_a_new_part_asks_soon_and_a_short_one_only_each_second() -> None:
+    part = Part(1)
+    assert part.due_in_ms(Demand(0, 1, 1), -CUT_MS) == SOON_MS
+    part.take(part.report(Demand(1, 0, 1, 50), 0).number, Grant(1, 50))
+    assert part.due_in_ms(Demand(1, 0, 1, 50), 0) == SOON_MS  # it lacks tokens again
+    part.take(part.report(Demand(1, 0, 1, 50), 0).number, Grant(1, 49))
+    assert part.due_in_ms(Demand(1, 0, 1, 50), 0) == CUT_MS  # the home had less
+
+
+def test_calls_that_wait_behind_a_free_place_are_no_reason_to_ask() -> None:
+    part = Part(1)
+    part.take(part.report(Demand(0, 2, 2), 0).number, Grant(2))
+    assert part.due_in_ms(Demand(1, 1, 2), 0) == CUT_MS
+    assert part.due_in_ms(Demand(2, 1, 3), 0) == SOON_MS
+
+
+def test_a_part_is_idle_only_if_it_has_no_place_and_its_home_knows_that_it_wants_none() -> None:
+    wanting, given_late = Part(1), Part(2)
+    wanting.take(wanting.report(Demand(0, 1, 1), 0).number, Grant(0))
+    assert not wanting.is_idle
+    given_late.take(given_late.report(Demand(), 0).number, Grant(2))
+    assert not given_late.is_idle
+
+
+def test_a_report_says_what_the_part_has_and_wants() -> None:
+    part = Part(7, "t")
+    first = part.report(Demand(0, 6, 6), 0)
+    part.take(first.number, Grant(6))
+    second = part.report(Demand(2, 3, 4, 5, 8), 10)
+    assert first == Renewal(7, 1, 0, 0, 6, 0, 6, 0, "t")
+    assert second == Renewal(7, 2, 6, 2, 3, 0, 4, 5, "t")
 
 
 def test_an_idle_part_says_that_it_acts_by_less_before_it_is_silent() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.cluster.leases import Lease
-from callboard.actors.cluster.shares import Renewal, Sharer, Shares, fair_shares
+from callboard.actors.cluster.shares import PLACES_MAX, Renewal, Sharer, Shares, fair_shares
 from callboard.actors.protocol.errors import MisuseError
 from tests.tables import table
 
@@ -39,6 +39,16 @@ def test_places_are_divided_equally_up_to_the_demand(
     assert fair_shares(limit, wants) == expected
 
 
+def test_places_are_divided_by_the_sessions_of_workers_each_of_which_counts_for_one_at_least() -> None:
+    assert fair_shares(10, {1: 100, 2: 100}, None, {1: 1, 2: 4}) == {1: 2, 2: 8}
+    assert fair_shares(10, {1: 100, 2: 100}, None, {1: 0, 2: 1}) == {1: 5, 2: 5}
+
+
+def test_a_remainder_goes_to_those_without_a_turn_and_among_equals_to_the_smallest_number() -> None:
+    assert fair_shares(1, {2: 1, 1: 1}) == {2: 0, 1: 1}
+    assert fair_shares(1, {1: 1, 2: 1}, {1: 1}) == {1: 0, 2: 1}
+
+
 def test_the_remainder_goes_to_those_who_are_first() -> None:
     assert fair_shares(1, {1: 1, 2: 1, 3: 1}, {1: 9, 2: 8, 3: 1}) == {1: 0, 2: 0, 3: 1}
 
@@ -60,8 +70,10 @@ def test_a_share_shrinks_only_once_the_worker_acts_by_the_smaller_one() -> None:
 def test_a_late_report_and_one_behind_the_lease_change_nothing() -> None:
     shares = Shares(4, TIMEOUT_MS)
     shares.renew(report(1, 2, 0, 0, 3), 0)
-    assert shares.renew(report(1, 1, 0, 0, 0), 0) is None
+    for number in (1, 2):  # one that comes twice is late as well
+        assert shares.renew(report(1, number, 0, 0, 0), 0) is None
     assert shares.renew(report(1, 3, 0, 0, 0, 0), LEASE_MS) is None
+    assert shares.renew(report(9, 1, 0, 0, 1, 0), LEASE_MS) is None  # of a worker that is new
     assert shares.held == 3
 
 
@@ -73,6 +85,19 @@ def test_a_lost_workers_places_are_free_after_its_last_call_and_a_leaving_ones_a
     assert shares.renew(report(2, 2, 0, 0, 2, end), end) == 2
     shares.leave(2)
     assert shares.held == 0
+
+
+def test_a_home_goes_on_from_the_holdings_that_were_kept() -> None:
+    shares = Shares(4, TIMEOUT_MS)
+    shares.renew(report(1, 1, 0, 0, 9), 0)
+    again = Shares(4, TIMEOUT_MS, shares.holdings.values())
+    assert again.holdings == shares.holdings
+    assert [*again.live(LEASE_MS - 1)] == [Sharer(1)]
+    assert [*again.live(LEASE_MS)] == []  # its lease ends then
+
+
+def test_the_largest_limit_is_allowed() -> None:
+    assert Shares(PLACES_MAX, TIMEOUT_MS).limit == PLACES_MAX
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1_000_001])
@@ -236,6 +261,45 @@ def test_a_tag_that_comes_later_begins_beside_the_least() -> None:
     assert had == {"x": 15_000_000, "y": 0, "z": 0}  # half of half a minute, at most
     shares.renew(of("x", 1, 9, 3, 1, 1), 90_000)
     assert shares.holdings[Sharer(1, "x")].tag_used == 10_000_000  # a third of it, since there are three
+
+
+def used(shares: Shares, *workers: int) -> list[int]:
+    return [shares.holdings[Sharer(one, "x")].used for one in workers]
+
+
+def test_a_worker_that_comes_or_comes_back_begins_beside_the_least_that_wants() -> None:
+    shares = Shares(1, TIMEOUT_MS)
+    for worker in (1, 2):
+        shares.renew(of("x", worker, 9), 0)
+    shares.renew(of("x", 1, 8, 2, 1, 1), 9_000)
+    shares.renew(of("x", 3, 9), 9_000)
+    assert used(shares, 1, 2, 3) == [1_000_000, 0, 0]
+    for worker in (2, 3):
+        shares.renew(of("x", worker, 0, 2), 9_000)
+    shares.renew(of("x", 4, 9), 9_000)
+    shares.renew(of("x", 2, 9, 3), 9_000)
+    assert used(shares, 4, 2) == [1_000_000, 1_000_000]
+    shares.renew(of("x", 1, 0, 3), 9_000)
+    shares.renew(of("x", 1, 9, 4), 9_000)
+    assert used(shares, 1) == [1_000_000]  # a pause gives nothing back
+
+
+def test_places_that_no_other_worker_waited_for_do_not_count() -> None:
+    shares = Shares(2, TIMEOUT_MS)
+    shares.renew(of("x", 1, 2), 0)
+    shares.renew(of("x", 1, 0, 2, 2, 2), 9_000)
+    assert used(shares, 1) == [0]
+
+
+def test_an_order_is_kept_by_worker_within_a_tag_and_by_tag_beside_others() -> None:
+    shares = Shares(1, TIMEOUT_MS)
+    for worker, waiting in ((1, 9), (2, 9)):
+        shares.renew(of("x", worker, waiting), 0)
+    shares.renew(of("x", 1, 8, 2, 1, 1), 9_000)
+    assert used(shares, 1, 2) == [1_000_000, 0]  # nine sessions had a place for nine seconds
+    shares.renew(of("x", 1, 0, 3, 0), 9_001)
+    assert shares.renew(of("x", 3, 5), 9_001) == 0
+    assert shares.renew(of("x", 2, 9, 2), 9_002) == 1
 
 
 @settings(max_examples=25, deadline=None)

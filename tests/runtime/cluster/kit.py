@@ -21,6 +21,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.tools.tool import tool
 from tests.runtime.log.postgres.places import OnServer
+from tests.waiting import LIMIT_S
 
 LEASE_MS = 800
 
@@ -82,7 +83,7 @@ class World:
 
 
 def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
 
 
 def is_empty(tables: LeaseTables) -> bool:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import CallboardError, StoreFailed
+from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.agent import Agent
 from callboard.runtime.cluster import announcing, holding, interest, listening, standings
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.log.postgres.followers import NOTIFY
 from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.models.scripted import ScriptedModel, Step, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import (
@@ -25,7 +27,10 @@ from callboard.runtime.sessions.stream_items import (
     TextDelta,
     TextLost,
     TextReset,
+    ToolProgress,
 )
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.tool import tool
 from tests.crash.postgres import SETTINGS
 from tests.postgres_server import Server, execute, started
 from tests.runtime.cluster.kit import Typist, World, run
@@ -275,6 +280,46 @@ def test_news_that_could_not_be_sent_are_sent_later(place: OnServer, monkeypatch
     assert failures == 2
 
 
+def test_a_client_sees_the_progress_of_tools_wherever_they_run(place: OnServer) -> None:
+    is_seen = asyncio.Event()
+
+    @tool
+    async def dig(ctx: ToolContext) -> str:
+        """Dig."""
+        ctx.progress("one metre")
+        await asyncio.sleep(0)  # else the next one replaces it
+        ctx.progress("hunter2-hunter2")
+        await is_seen.wait()
+        return "done"
+
+    def reply(request: ModelRequest) -> Step:
+        return call("dig") if request.turn == 1 else say("all done")
+
+    async def scene() -> None:
+        secrets = ["hunter2-hunter2"]
+        async with Runtime(place.log(), secrets=secrets) as runtime, Client(place.log()) as client:
+            agent = Agent("host", tools=[dig], model=ScriptedModel(reply))
+            session = await runtime.open(agent, session_id="s")
+            viewer, other = Viewer(client.stream("s")), Viewer(client.stream("s", of="host.1"))
+            await until(lambda: "s" in client._interest._known)
+            asking = asyncio.create_task(session.ask("dig"))
+            await until(lambda: sum(isinstance(item, ToolProgress) for item in viewer.items) == 2)
+            is_seen.set()
+            await asking
+            await viewer.saw(lambda item: isinstance(item, StreamEvent) and item.event.kind == "AskEnded")
+            found = kinds(viewer.items)
+            assert found.index("CallTool") < found.index("progress")
+            assert len(found) - found[::-1].index("progress") == found.index("ToolReturned")
+            first, second = [item for item in viewer.items if isinstance(item, ToolProgress)]
+            assert first == ToolProgress("host", 1, 0, "one metre")
+            assert "hunter2" not in second.text
+            assert "progress" not in kinds(other.items)
+            await viewer.leave()
+            await other.leave()
+
+    run(scene)
+
+
 def test_what_nobody_follows_is_not_announced(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcing, "LOOK_MS", 0)
     sent: list[str] = []
@@ -291,7 +336,7 @@ def test_what_nobody_follows_is_not_announced(place: OnServer, monkeypatch: pyte
             await one.known()
             # As after a SIGKILL: nobody renews the lease of the follower any more.
             execute(f"UPDATE {place.schema}.followers SET ends_ms = 0")
-            await until(lambda: runtime.hub.on_delta is None)
+            await until(lambda: runtime.hub.on_live is None)
             sent.clear()
             one.typist.type("more", None)
             await one.session.ask("two")

@@ -3,22 +3,27 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
 
 from callboard.actors.protocol.client_messages import Ask, Cancel, Tell, ToolsChanged
-from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
+from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed, UnknownName
 from callboard.replay.recording import Recording
+from callboard.runtime.cluster import commands as module
 from callboard.runtime.cluster import standings
 from callboard.runtime.cluster.client import Client
+from callboard.runtime.cluster.commands import SessionCommands
 from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
+from callboard.runtime.log.postgres.commands import CommandRow
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.store import PostgresStore
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.runtime import Runtime
 from tests.runtime.cluster.kit import LEASE_MS, World, run
+from tests.waiting import until
 
 T = TypeVar("T")
 STEPS = 10  # of an owner for the commands below: its writes, and its changes of commands and leases
@@ -155,3 +160,34 @@ def test_a_command_of_a_later_release_is_refused_with_the_way_out(world: World) 
                 await client._settled("s", "x")
 
     run(scene)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_command_whose_session_leaves_before_it_is_carried_out_stays_for_the_next_owner(
+    monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    """The lease of an owner may end between its look at the commands and the first step of one."""
+    answers: list[str] = []
+    row = CommandRow(1, "s", "r", '{"command":"set_tools","session":"s","tools":["put"]}', 0, "")
+    runtime: Any = SimpleNamespace(live_sessions={"s": SimpleNamespace(_has_failed=False)})
+    tables = SimpleNamespace(
+        waiting=lambda owner: [row], answer=lambda owner, command, said: answers.append(said)
+    )
+
+    async def change(work: Callable[[Any], Any]) -> Any:
+        return work(SimpleNamespace(commands=tables))
+
+    async def carry_out(*_: object) -> None:
+        if leaves:
+            runtime.live_sessions.clear()
+        raise UnknownName("it does not run here, or has no such tool")
+
+    async def scene() -> None:
+        writer: Any = SimpleNamespace(on_staged={})
+        monkeypatch.setattr(module, "carry_out", carry_out)
+        sut = SessionCommands(runtime, writer, change)
+        await sut.turn(1, lambda tables: None)
+        await until(lambda: not sut.is_busy("s"))
+
+    asyncio.run(scene())
+    assert len(answers) == (0 if leaves else 1)

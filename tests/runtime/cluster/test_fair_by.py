@@ -133,7 +133,7 @@ def test_a_few_sessions_get_calls_beside_a_crowd_of_another_tag(place: OnServer)
         assert between["x"] <= 3 * between["y"], between  # twenty times as many, without it
         assert crowd.most <= 4
 
-    asyncio.run(asyncio.wait_for(scene(), 60))
+    run(scene)
 
 
 def test_tags_of_an_encrypted_log_have_their_turns_and_are_not_readable_in_it() -> None:

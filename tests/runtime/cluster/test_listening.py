@@ -15,7 +15,7 @@ from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.arrays import texts
 from callboard.runtime.log.postgres.followers import EVENTS, HOST_TEXT, NOTIFY
 from callboard.runtime.log.postgres.link import Link
-from callboard.runtime.log.postgres.notices import TextPiece, notices
+from callboard.runtime.log.postgres.notices import Piece, TextPiece, notices
 from tests.postgres_server import execute
 from tests.runtime.cluster.kit import run
 from tests.runtime.log.postgres.places import OnServer
@@ -32,10 +32,10 @@ class Heard:
     def __init__(self, place: OnServer) -> None:
         self.place = place
         self.news: list[str] = []
-        self.pieces: list[tuple[str, TextPiece]] = []
+        self.pieces: list[tuple[str, Piece]] = []
         self.states: list[bool] = []
 
-    def on_news(self, news: list[str], pieces: list[tuple[str, TextPiece]]) -> None:
+    def on_news(self, news: list[str], pieces: list[tuple[str, Piece]]) -> None:
         self.news += news
         self.pieces += pieces
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.port_messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
 from callboard.runtime.cluster import live_text
 from callboard.runtime.cluster.live_text import LiveText, TextReader
-from callboard.runtime.log.postgres.notices import TextPiece
-from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta, TextLost, TextReset
+from callboard.runtime.log.postgres.notices import ProgressPiece, TextPiece
+from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta, TextLost, TextReset, ToolProgress
 from callboard.runtime.sessions.stream_reader import StreamChoice
 
 GRANT = Event(3, 1, "supervisor", "model", 2, CallModel("host", 2))
@@ -40,12 +40,12 @@ def test_text_waits_for_its_grant_and_the_end_of_the_reply_comes_with_its_event(
     live = LiveText()
     one = reader(live)
     live.add(piece(0, "ab"))
-    assert [*one.texts()] == []
+    assert [*one.arrived()] == []
     assert [*one.items_of(GRANT)] == [StreamEvent(GRANT)]
-    assert [*one.texts()] == [delta(0, "ab")]
+    assert [*one.arrived()] == [delta(0, "ab")]
     live.add(piece(2, "c"))
     live.add(piece(3, "d"))
-    assert [*one.texts()] == [delta(2, "cd")]
+    assert [*one.arrived()] == [delta(2, "cd")]
     live.add(piece(4, "e"))
     assert [*one.items_of(replied("abcdefg"))] == [
         delta(4, "e"),
@@ -54,7 +54,7 @@ def test_text_waits_for_its_grant_and_the_end_of_the_reply_comes_with_its_event(
     ]
     live.add(piece(5, "f"))  # late
     assert live.replies == {}
-    assert [*one.texts()] == []
+    assert [*one.arrived()] == []
 
 
 def test_a_gap_is_named_and_the_text_goes_on_behind_it() -> None:
@@ -64,11 +64,11 @@ def test_a_gap_is_named_and_the_text_goes_on_behind_it() -> None:
     live.add(piece(0, "ab"))
     live.add(piece(1, "bc"))  # the first character is known
     live.add(piece(0 + 1, "b"))
-    assert [*one.texts()] == [delta(0, "abc")]
+    assert [*one.arrived()] == [delta(0, "abc")]
     live.add(piece(7, "hi"))
-    assert [*one.texts()] == [TextLost("host", 1, 1, 3, 4), delta(7, "hi")]
+    assert [*one.arrived()] == [TextLost("host", 1, 1, 3, 4), delta(7, "hi")]
     live.add(piece(5, "fg"))  # too late
-    assert [*one.texts()] == []
+    assert [*one.arrived()] == []
     assert next(one.items_of(replied("abcdefghij"))) == delta(9, "j")
 
 
@@ -78,7 +78,7 @@ def test_a_reply_that_differs_from_its_text_and_one_that_failed_have_no_end_to_a
         one = reader(live)
         [*one.items_of(GRANT)]
         live.add(piece(0, "ab"))
-        assert [*one.texts()] == [delta(0, "ab")]
+        assert [*one.arrived()] == [delta(0, "ab")]
         failed = [] if event == replied("other text") or event == replied("ab") else [TextReset("host", 1, 1)]
         assert [*one.items_of(event)] == [*failed, StreamEvent(event)]
 
@@ -89,7 +89,7 @@ def test_a_reader_whose_reply_another_reader_has_ended_gets_the_end_as_well() ->
     for one in (fast, slow):
         [*one.items_of(GRANT)]
     live.add(piece(0, "ab"))
-    assert [*fast.texts()] == [*slow.texts()] == [delta(0, "ab")]
+    assert [*fast.arrived()] == [*slow.arrived()] == [delta(0, "ab")]
     end = replied("abc")
     for one in (fast, slow):
         assert [*one.items_of(end)] == [delta(2, "c"), StreamEvent(end)]
@@ -104,7 +104,7 @@ def test_text_of_an_earlier_owner_is_dropped() -> None:
     live.add(piece(0, "lost", epoch=1))
     live.add(piece(0, "new", epoch=2))
     live.add(piece(4, " more", epoch=1))
-    assert [*one.texts()] == [delta(0, "new")]
+    assert [*one.arrived()] == [delta(0, "new")]
     live.note_epoch(3)
     assert live.replies == {}
 
@@ -114,14 +114,14 @@ def test_a_reply_that_starts_again_is_whole_for_new_readers_and_goes_on_for_othe
     old = reader(live)
     [*old.items_of(GRANT)]
     live.add(piece(4, "ef"))
-    assert [*old.texts()] == [TextLost("host", 1, 1, 0, 4), delta(4, "ef")]
+    assert [*old.arrived()] == [TextLost("host", 1, 1, 0, 4), delta(4, "ef")]
     live.add(piece(0, "abcd"))
-    assert [*old.texts()] == []
+    assert [*old.arrived()] == []
     live.add(piece(4, "efgh"))
     new = reader(live)
     [*new.items_of(GRANT)]
-    assert [*old.texts()] == [delta(6, "gh")]
-    assert [*new.texts()] == [delta(0, "abcdefgh")]
+    assert [*old.arrived()] == [delta(6, "gh")]
+    assert [*new.arrived()] == [delta(0, "abcdefgh")]
 
 
 def test_a_reader_shows_the_text_of_the_agents_that_it_chose() -> None:
@@ -130,9 +130,9 @@ def test_a_reader_shows_the_text_of_the_agents_that_it_chose() -> None:
         one = reader(live, of=of)
         [*one.items_of(Event(3, 1, "supervisor", "model", 2, CallModel("host.1", 2)))]
         live.add(piece(0, "x", address="host.1"))
-        assert [*one.texts()] == expected
+        assert [*one.arrived()] == expected
         [*(other := reader(live)).items_of(GRANT)]
-        assert [*other.texts()] == []  # its call at this seq is of another agent
+        assert [*other.arrived()] == []  # its call at this seq is of another agent
 
 
 def test_a_call_from_before_the_reader_is_looked_up_once() -> None:
@@ -145,7 +145,7 @@ def test_a_call_from_before_the_reader_is_looked_up_once() -> None:
     one.learn(3, "host")
     one.forget(8)
     assert one.unknown() == []
-    assert [*one.texts()] == [delta(0, "ab")]
+    assert [*one.arrived()] == [delta(0, "ab")]
 
 
 def test_what_a_client_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,9 @@ def test_whatever_is_lost_or_comes_twice_each_character_is_shown_or_named_once(
         if data.draw(st.booleans()):
             live.add(piece(start, text[start:end]))
         if data.draw(st.booleans()):
-            shown = follow(text, shown, [*one.texts()])
+            shown = follow(
+                text, shown, [item for item in one.arrived() if isinstance(item, TextDelta | TextLost)]
+            )
     content = Json(msgspec.json.encode([{"type": "text", "text": text}]))
     last = Event(4, 1, "model", "host", 3, ModelReplied(1, 1, "ok", content))
     items = [item for item in one.items_of(last) if isinstance(item, TextDelta | TextLost)]
@@ -205,3 +207,69 @@ def follow(text: str, shown: int, items: list[TextDelta | TextLost]) -> int:
             assert item.text == text[shown : shown + len(item.text)]
             shown += len(item.text)
     return shown
+
+
+def progress(text: str, *, epoch: int = 1, grant: int = 3, address: str = "host") -> ProgressPiece:
+    return ProgressPiece(epoch, grant, address, 1, 0, text)
+
+
+def shown(*texts: str) -> list[ToolProgress]:
+    return [ToolProgress("host", 1, 0, text) for text in texts]
+
+
+def returned(seq: int, cause: int = 3) -> Event:
+    body = ToolReturned(turn=1, call=0, status="ok", output=Json(b"1"))
+    return Event(seq, 1, "tools", "host", cause, body)
+
+
+def test_progress_waits_for_its_call_and_comes_before_the_result_to_each_reader() -> None:
+    live = LiveText()
+    one, other = reader(live), reader(live)
+    live.add(progress("10 %"))
+    live.add(progress("later", grant=5))
+    assert [*one.arrived()] == []
+    assert [*one.items_of(GRANT)] == [StreamEvent(GRANT)]
+    assert [*one.arrived()] == shown("10 %")
+    assert [*one.arrived()] == []
+    live.add(progress("20 %"))
+    live.add(progress("30 %"))
+    assert [*one.items_of(returned(4))] == [*shown("20 %", "30 %"), StreamEvent(returned(4))]
+    live.add(progress("late"))
+    assert [*one.arrived()] == []
+    [*other.items_of(GRANT)]
+    assert [*other.arrived()] == shown("10 %", "20 %", "30 %", "late")  # it has not read the result yet
+    assert [*reader(live, 9).arrived()] == []  # it came after them
+    assert [*one.items_of(Event(5, 1, "host", "tools", 4, GRANT.body))]
+    assert [*one.arrived()] == shown("later")
+
+
+def test_progress_of_agents_that_were_not_chosen_and_of_lost_owners_is_left_out() -> None:
+    live = LiveText()
+    host, kid, every = reader(live, 3), reader(live, 3, "host.1"), reader(live, 3, "*")
+    live.add(progress("lost"))
+    live.note_epoch(2)
+    live.add(progress("late", epoch=1))
+    live.add(progress("own", epoch=2))
+    live.add(progress("the kid's", epoch=2, address="host.1"))
+    assert [item.text for item in host.arrived() if isinstance(item, ToolProgress)] == ["own"]
+    assert [item.text for item in kid.arrived() if isinstance(item, ToolProgress)] == ["the kid's"]
+    assert [item.text for item in every.arrived() if isinstance(item, ToolProgress)] == ["own", "the kid's"]
+
+
+def test_more_progress_than_is_kept_drops_the_earliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_text, "PROGRESS_MAX", 2)
+    live = LiveText()
+    one = reader(live, 3)
+    for text in "abc":
+        live.add(progress(text))
+    assert [*one.arrived()] == shown("b", "c")
+
+
+def test_progress_wakes_a_reader_that_waits() -> None:
+    async def main() -> None:
+        live = LiveText()
+        arrival = live.arrival()
+        live.add(progress("10 %"))
+        assert arrival.done()
+
+    asyncio.run(main())

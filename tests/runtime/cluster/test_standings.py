@@ -9,6 +9,7 @@ from callboard.actors.protocol.errors import StoreFailed
 from callboard.runtime.cluster.standings import Standings
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.tables import Standing
+from tests.runtime.cluster.kit import run
 from tests.runtime.log.postgres.places import OnServer
 
 
@@ -59,7 +60,7 @@ def test_all_that_have_their_turn_are_one_statement_and_only_news_wake_them(
             await asyncio.sleep(0.005)
         assert len(log.asked) == asked  # for readers that have left, nothing is asked
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    run(scene)
 
 
 def test_an_error_is_for_those_that_asked_and_not_for_the_next() -> None:
@@ -73,7 +74,7 @@ def test_an_error_is_for_those_that_asked_and_not_for_the_next() -> None:
         log.error, log.news = None, {"a": Standing(1, is_closed=False, epoch=1)}
         assert await standings.other_than("a", 0) == Standing(1, is_closed=False, epoch=1)
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    run(scene)
 
 
 def test_the_server_names_only_the_sessions_with_news(place: OnServer) -> None:

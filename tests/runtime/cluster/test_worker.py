@@ -1,6 +1,7 @@
 """Workers on a real server: sessions are run once, taken over, refused, and given back."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -144,12 +145,12 @@ def test_a_session_whose_end_could_not_be_told_is_claimed_again_and_ends(world: 
             finish = LeaseTables.finish
             calls = 0
 
-            def finish_later(self: LeaseTables, number: int, session: str) -> bool:
+            def finish_later(self: LeaseTables, ended: Sequence[tuple[int, str]]) -> list[bool]:
                 nonlocal calls
                 calls += 1
                 if calls == 1:
                     raise StoreFailed("the server has gone")
-                return finish(self, number, session)
+                return finish(self, ended)
 
             world.monkeypatch.setattr(LeaseTables, "finish", finish_later)
             await world.until(is_empty)

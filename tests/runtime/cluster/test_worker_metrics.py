@@ -6,6 +6,7 @@ from callboard.runtime.cluster.worker import ClusterWorker
 from callboard.runtime.log.postgres.cluster import Leases
 from callboard.runtime.runtime import Runtime
 from tests.crash.cluster_agents import host
+from tests.runtime.cluster.kit import run
 from tests.runtime.log.postgres.places import OnServer
 
 
@@ -43,4 +44,4 @@ def test_a_worker_tells_its_sessions_slots_lease_and_lost_leases(place: OnServer
             await task
             assert worker.stats().lease_left_ms == 0
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    run(scene)

@@ -23,6 +23,7 @@ from callboard.runtime.sessions.stream_items import (
     StreamEvent,
     TextDelta,
     TextReset,
+    ToolProgress,
 )
 from callboard.runtime.sessions.streaming import (
     SessionStream,
@@ -207,7 +208,12 @@ def test_without_a_reader_each_piece_is_told_with_its_grant_and_the_text_so_far_
 
     async def body(session: Session) -> None:
         hub = session._hub
-        hub.on_delta = lambda grant, delta: told.append((grant, delta))
+
+        def on_live(grant: int, item: TextDelta | ToolProgress) -> None:
+            assert isinstance(item, TextDelta)
+            told.append((grant, item))
+
+        hub.on_live = on_live
         asking = asyncio.create_task(session.ask("hi"))
         await until(lambda: told)
         ((grant, so_far),) = hub.so_far()

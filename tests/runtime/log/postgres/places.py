@@ -10,8 +10,12 @@ from typing import Final
 from callboard.runtime.log.postgres.address import address_of
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.postgres.reader import PostgresReader
+from callboard.runtime.log.postgres.store import PostgresStore
+from callboard.runtime.log.protocol import TAIL_EVENTS, Head
 from tests.postgres_server import Server, execute, shared
+from tests.runtime.log.kit import added, events, large, run
 
+COUNT: Final = TAIL_EVENTS + 20  # events of the session that `fill` makes
 _numbers: Final = itertools.count(1)
 
 
@@ -52,6 +56,14 @@ class OnServer:
         return put_back
 
 
+def taken(store: PostgresStore, name: str) -> tuple[int, Head]:
+    """Take one session over. Return its epoch and head."""
+    (found,) = store.take_over([name])
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
 TABLES: Final = (
     *("uses", "blobs", "events", "sessions", "removals", "tags", "usage"),
     *(
@@ -87,3 +99,32 @@ def on_server(encryption_key: bytes | None = None, server: Server | None = None)
     emptied = "; ".join(f"DELETE FROM {schema}.{name}" for name in TABLES)
     execute(f"{emptied}; SELECT setval('{schema}.sessions_id_seq', 1, false)")
     found.append(schema)
+
+
+async def fill(place: OnServer) -> None:
+    """Make a session of `COUNT` events, two of them large, and a fork of its first seven."""
+    log = place.log()
+    await log.open()
+    await log.create("s", 1, "title")
+    await added(log, "s", 1, [*events(1, 4), large(5), *events(6, COUNT - 1), large(COUNT, 4_000, "y")])
+    await log.fork("f", 2, "", "s", 7)
+    await added(log, "f", 1, events(8, 9))
+    await log.close()
+
+
+@contextmanager
+def filled(place: OnServer) -> Iterator[None]:
+    """Fill a place, unless it is, and take a row's damage back: to fill it takes ten times as long."""
+    names = ("sessions", "events", "blobs", "uses")
+    if execute(f"SELECT to_regclass('{place.schema}.meta')::text") == [(None,)] or not execute(
+        f"SELECT 1 FROM {place.schema}.sessions LIMIT 1"
+    ):
+        run(lambda: fill(place))
+    execute("; ".join(f"CREATE TEMP TABLE was_{one} AS SELECT * FROM {place.schema}.{one}" for one in names))
+    try:
+        yield
+    finally:
+        execute("; ".join(f"DELETE FROM {place.schema}.{one}" for one in names[::-1]))
+        for one in names:
+            execute(f"INSERT INTO {place.schema}.{one} OVERRIDING SYSTEM VALUE SELECT * FROM was_{one}")
+            execute(f"DROP TABLE was_{one}")

@@ -18,6 +18,8 @@ def test_leases_are_used_inside_their_block_only(place: OnServer) -> None:
             assert await leases.change(lambda one: one.workers()) == []
         with pytest.raises(StoreFailed, match="not open"):  # its thread has ended: it would never answer
             await leases.change(lambda one: one.workers())
+        with pytest.raises(StoreFailed, match="not open"):
+            await leases.finish(1, "s")
 
     asyncio.run(scene())
 

@@ -49,13 +49,13 @@ def test_only_the_live_owner_answers_and_a_session_with_commands_is_not_finished
         assert commands.waiting(one) == [row]
         assert commands.waiting(two) == []
         commands.answer(two, row, "late")
-        assert not tables.finish(one, "s")
+        assert tables.finish([(one, "s")]) == [False]
         commands.answer(one, row, "first")
         commands.answer(one, row, "second")
         found = commands.find("s", "r")
         assert found is not None
         assert (found.answer, found.is_waiting) == ("first", False)
-        assert tables.finish(one, "s")
+        assert tables.finish([(one, "s")]) == [True]
         assert not tables.has("s")
         commands.add("s", "a", "{}", "host")
         commands.add("s", "b", "{}", "host")

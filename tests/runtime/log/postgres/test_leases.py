@@ -42,10 +42,10 @@ def test_a_session_is_claimed_once_and_again_after_the_lease_has_ended(place: On
         assert not tables.renew(one, 0, is_draining=False)
         assert names(tables, one) == []  # whose lease has ended claims nothing
         assert names(tables, two) == ["s"]
-        tables.finish(one, "s")  # the late one ends nothing that is another's
+        tables.finish([(one, "s")])  # the late one ends nothing that is another's
         tables.give_back(one, "s")
         assert tables.owner("s") == (two, "two")
-        tables.finish(two, "s")
+        tables.finish([(two, "s")])
         assert [row.sessions for row in tables.workers()] == [0, 0]
 
     on_tables(place, work)
@@ -151,7 +151,7 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
         backlog = tables.backlog()
         assert backlog.sessions == 2
         assert 0 <= backlog.oldest_ms < 60_000
-        assert [tables.finish(two, session) for session in ("told", "theirs")] == [False, True]
+        assert tables.finish([(two, "told"), (two, "theirs")]) == [False, True]
         assert [tables.has(session) for session in ("told", "theirs")] == [True, False]
         assert tables.health().fsync in ("on", "off")
 

@@ -3,11 +3,11 @@
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError, StoreLocked
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, SessionNotFound, StoreLocked
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.usage import Need
@@ -15,7 +15,8 @@ from callboard.actors.session.budget_keys import CallKey, Reservation, Settlemen
 from callboard.replay.testing.stores import contract
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.postgres.link import Link
+from callboard.runtime.log.postgres.link import Link, Row
+from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.protocol import Append, Head
 from tests.effort import long_search
 from tests.postgres_server import execute
@@ -147,6 +148,56 @@ def test_a_log_goes_on_when_the_server_ends_its_idle_connections(place: OnServer
             )
         assert (await log.take_over("s"))[0] == 2
         await log.close()
+
+    run(work)
+
+
+def test_sessions_that_are_resumed_at_a_time_share_their_statements(
+    place: OnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resume short and long sessions, a fork, an empty one, one that is damaged and one that is missing."""
+    names = [f"s{at}" for at in range(20)]
+    others = ["long", "fork", "empty", "damaged", "none"]
+    asked, counts = list[str](), list[int]()
+    real = Link.execute
+
+    def counted(self: Link, query: str, values: Sequence[object] = (), doing: str = "writing") -> list[Row]:
+        asked.append(query)
+        return real(self, query, values, doing)
+
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        for name in (*names, *others[:1], *others[2:4]):
+            await log.create(name, 1, "")
+        for name in names:
+            await added(log, name, 1, events(1, 5))
+        for name in ("long", "damaged"):
+            await added(log, name, 1, [*events(1, 229), large(230)])
+        await log.fork("fork", 2, "", "long", 200, events(201, 203))
+        execute(f"UPDATE {place.schema}.events SET at = 0 WHERE seq = 229 AND session = 23")
+        for name in others:
+            assert await log.owner(name) == ""
+        monkeypatch.setattr(Link, "execute", counted)
+        for ask in (log.checked, log.take_over, log.waiting_since):
+            await asyncio.gather(*map(ask, names))
+            counts.append(len(asked))
+        monkeypatch.undo()
+        assert counts[0] <= 2 * 2  # as many for 20 as for one; the first may be asked before the others
+        assert counts[1] - counts[0] <= 2 * 5
+        assert counts[2] - counts[1] <= 2 * 1
+        mixed = [*others, *names]
+        for ask in (log.checked, log.take_over):
+            found = await asyncio.gather(*map(ask, mixed), return_exceptions=True)
+            answers = dict(zip(mixed, found, strict=True))
+            assert [type(answers[name]) for name in ("damaged", "none")] == [CorruptLog, SessionNotFound]
+            for name in {*mixed} - {"damaged", "none"}:
+                assert answers[name] == (await alone(log, name))[ask == log.take_over]
+        await log.close()
+
+    async def alone(log: PostgresLog, name: str) -> tuple[object, object]:
+        epochs = {row.session_id: row.epoch for row in await log.sessions()}
+        return await log.read(name), (epochs[name], await log.head(name))
 
     run(work)
 

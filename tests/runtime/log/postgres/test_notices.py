@@ -9,6 +9,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.postgres.notices import (
     PAYLOAD_BYTES_MAX,
     Notice,
+    ProgressPiece,
     TextPiece,
     notice_of,
     notices,
@@ -38,6 +39,7 @@ def received(
         for number, sent in notice.pieces:
             found = opened(names[number], sent, cipher)
             assert found is not None
+            assert isinstance(found, TextPiece)
             assert found.offset == len(whole[number])
             whole[number] += found.text
     return news, dict(whole)
@@ -84,3 +86,17 @@ def test_a_piece_of_another_log_session_or_form_is_not_opened() -> None:
         ("s", "é", CIPHER),
     ):
         assert opened(session, sent, cipher) is None
+
+
+@given(LONG, st.booleans())
+def test_progress_arrives_as_one_piece_whose_end_may_be_missing(text: str, is_sealed: bool) -> None:
+    cipher, sent = CIPHER if is_sealed else None, ProgressPiece(1, 7, "host", 1, 2, text)
+    (payload,) = notices([], [(1, "s", sent)], cipher)
+    assert len(payload.encode()) <= PAYLOAD_BYTES_MAX
+    ((_, piece),) = notice_of(payload).pieces
+    found = opened("s", piece, cipher)
+    assert isinstance(found, ProgressPiece)
+    assert found.text
+    assert text.startswith(found.text)
+    assert found.text == text or len(found.text.encode()) > 1_000
+    assert (found.epoch, found.grant, found.address, found.turn, found.call) == (1, 7, "host", 1, 2)

@@ -20,7 +20,7 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.session_rows import EVERY_SESSION
 from tests.postgres_server import execute
 from tests.runtime.log.kit import event, events, large, same
-from tests.runtime.log.postgres.places import OnServer
+from tests.runtime.log.postgres.places import OnServer, taken
 
 Disturb = Callable[[], object]
 
@@ -89,7 +89,7 @@ def test_a_session_that_was_taken_over_during_the_cut_is_fenced_and_the_others_g
     store: PostgresStore, other: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def then() -> None:
-        epoch, _ = other.take_over("b")
+        epoch, _ = taken(other, "b")
         other.append([Append("b", 0, epoch, [event(seq, Cancel("other")) for seq in range(1, 10)])])
 
     cut_append(store, monkeypatch, before=True, then=then)
@@ -101,7 +101,7 @@ def test_an_append_that_was_stored_is_ours_also_where_another_owner_has_gone_on(
     store: PostgresStore, other: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def then() -> None:
-        epoch, head = other.take_over("b")
+        epoch, head = taken(other, "b")
         other.append([Append("b", head.seq, epoch, events(4, 6))])
 
     sent = cut_append(store, monkeypatch, before=False, then=then)
@@ -148,7 +148,7 @@ def test_an_owner_whose_memory_is_old_asks_and_stores_nothing_twice(
     other.append(batch(4, 6))  # the same owner, by another object
     assert [type(answer).__name__ for answer in store.append(batch(4, 6))] == ["WrongHead"] * 3
     assert [type(answer) for answer in store.append(batch(7, 8))] == [Head] * 3
-    epoch, _ = other.take_over("a")
+    epoch, _ = taken(other, "a")
     assert isinstance(store.append([Append("a", 8, epoch, events(9, 9))])[0], Head)
 
 
@@ -207,11 +207,11 @@ def test_a_take_over_waits_only_so_long_for_a_writer_that_is_stopped(
     monkeypatch.setattr(links, "_BEGIN", links._BEGIN.replace("'5000'", "'40'"))
     release, thread = held(place, f"UPDATE {place.schema}.sessions SET epoch = epoch + 1 WHERE id = 2")
     with pytest.raises(StoreLocked, match="in the middle of a write"):
-        store.take_over("b")
-    assert store.take_over("a")[0] == 2
+        taken(store, "b")
+    assert taken(store, "a")[0] == 2
     release.set()
     thread.join()
-    assert store.take_over("b")[0] == 3
+    assert taken(store, "b")[0] == 3
 
 
 def test_an_append_behind_a_take_over_is_refused_once_that_is_committed(

@@ -22,7 +22,7 @@ from callboard.runtime.log.session_rows import EVERY_SESSION
 from callboard.runtime.log.spending import BudgetLimit
 from tests.effort import effort
 from tests.runtime.log.kit import events, large
-from tests.runtime.log.postgres.places import OnServer, on_server
+from tests.runtime.log.postgres.places import OnServer, on_server, taken
 
 STEP = effort(7, 1)
 """The suite cuts at every seventh statement, the campaign at each."""
@@ -48,8 +48,8 @@ def work(place: OnServer) -> list[object]:
     said += store.append([first, Append("b", 0, 1, events(1, 2)), Append("x", 0, 1, events(1, 1))])
     said.append(store.fork("f", 5, "a fork", "a", 3, events(4, 5)))
     store.set_waiting("b", 77)
-    said.append(store.take_over("a")[1])
-    epoch = store.take_over("b")[0]  # maybe raised twice: that is all that a cut may change
+    said.append(taken(store, "a")[1])
+    epoch = taken(store, "b")[0]  # maybe raised twice: that is all that a cut may change
     said += store.append([Append("b", 2, epoch, [large(3), *events(4, 6)])])
     said.append(store.change_spending(lambda one: one.hand_over("a", 9, (), (), 8)))
     said += [store.delete("a", keep_forks=True), store.delete("b", keep_forks=False)]
