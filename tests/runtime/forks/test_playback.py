@@ -5,6 +5,7 @@ Nothing here waits for real time: the clock of the fork is a number, and its ala
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
 import pytest
@@ -258,6 +259,20 @@ def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_
     run()
     assert world.board.admitted == [100]
     assert world.plan.is_after_effect
+
+
+def test_a_result_that_does_not_fit_the_copy_of_the_files_is_refused_with_the_reason() -> None:
+    world = World(looking(effect="write"))
+    copy: Any = SimpleNamespace(put_result=lambda body: "its file was changed")
+    world.live.copy = copy
+    answers: list[ToolReturned] = []
+    world.board.answer = lambda request, post: answers.append(post.body)  # type: ignore[method-assign,assignment,arg-type]  # a stand-in
+    request = world.requests("look", 1, effect="write")
+    world.live.admits(Start(request, waits=True))
+    world.idle.run()
+    (answer,) = answers
+    assert answer.status == "needs_effect"
+    assert b"its file was changed" in bytes(answer.output)
 
 
 def test_a_result_that_does_not_fit_a_call_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:

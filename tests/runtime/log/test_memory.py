@@ -11,7 +11,7 @@ from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
+from callboard.runtime.log.protocol import TAIL_EVENTS, Append, EventLog, Head, LogReader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, event, events, large, run
@@ -84,6 +84,23 @@ def test_a_changed_row_and_a_changed_value_are_found() -> None:
     log._blobs[digest] = log._blobs[digest].replace(b"x", b"y", 1)
     with MemoryReader(log) as reader, pytest.raises(CorruptLog, match="event 51"):
         reader.verify_chain("s")
+
+
+def test_a_session_is_taken_over_once_its_last_events_were_checked() -> None:
+    async def work() -> None:
+        log, last = MemoryLog(), TAIL_EVENTS + 5
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, last))
+        rows = log._sessions["s"].rows
+        rows[1] = rows[1].replace(b"reason 2", b"reason 9")
+        assert (await log.take_over("s"))[0] == 2  # a session that goes on is checked whole as it is read
+        rows[-1] = rows[-1].replace(b"reason", b"raison")
+        with pytest.raises(CorruptLog, match=f"event {last}"):
+            await log.take_over("s")
+        assert log._sessions["s"].epoch == 2
+
+    run(work)
 
 
 def test_a_value_that_many_events_carry_is_kept_once() -> None:

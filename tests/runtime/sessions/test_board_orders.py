@@ -83,6 +83,16 @@ def test_the_head_of_what_was_submitted_is_waited_for() -> None:
     on_board(work)
 
 
+def test_what_waits_for_a_durable_event_is_called_at_once() -> None:
+    async def work(board: Board, world: World, done: list[str]) -> None:
+        await board.durable()
+        board.when_durable(board.seq, lambda: done.append("called"))
+        assert done[-1] == "called"
+        assert not board.is_gated
+
+    on_board(work)
+
+
 def test_a_board_stands_still_with_its_decisions_posted_its_clock_closed_and_its_actors_stopped() -> None:
     async def work(board: Board, world: World, done: list[str]) -> None:
         actor: Any = SimpleNamespace(actor_stopped=Flag(), stop=lambda: done.append("stopped"))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
-from callboard.actors.protocol.client_messages import Tell, TellEnded
+from callboard.actors.protocol.client_messages import Cancel, Tell, TellEnded
 from callboard.actors.protocol.errors import (
     CallboardError,
     InvalidPrompt,
@@ -295,6 +295,8 @@ def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
         slow = Digging()
         async with Runtime(":memory:") as runtime:
             session = await runtime.open(slow.host, session_id="one")
+            seen: list[object] = []
+            session._board.watchers.append(lambda event: seen.append(event.body))
             asking = asyncio.create_task(session.ask("Go."))
             await slow.at_work.wait()
             assert not await session.cancel_agent("host.2")
@@ -307,5 +309,7 @@ def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
             assert await carry_out(runtime, CancelAsk("one", address="host.1")) == ""
             with pytest.raises(MisuseError, match="one agent at a time"):
                 await session.cancel_agent(None)  # type: ignore[arg-type]  # a wrong value
+            cancels = [one.address for one in seen if isinstance(one, Cancel)]
+            assert cancels == ["host.1"], "no other agent was there"
 
     asyncio.run(scene())

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.errors import StoreFailed, StoreUnreadable
+from callboard.runtime.log.postgres import link
 from callboard.runtime.log.postgres.cluster import Leases
 from tests.runtime.log.postgres.places import OnServer
 
@@ -20,6 +21,18 @@ def test_leases_are_used_inside_their_block_only(place: OnServer) -> None:
             await leases.change(lambda one: one.workers())
         with pytest.raises(StoreFailed, match="not open"):
             await leases.finish(1, "s")
+
+    asyncio.run(scene())
+
+
+def test_leases_that_cannot_connect_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PATIENCE_S", 0.0)
+
+    async def scene() -> None:
+        leases = Leases("postgresql://u@/db?host=/nowhere")
+        with pytest.raises(StoreUnreadable, match="check that the server runs"):
+            await leases.__aenter__()
+        assert not leases.is_open
 
     asyncio.run(scene())
 
