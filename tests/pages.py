@@ -9,18 +9,19 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
 from callboard.runtime.models.protocol import model_named
-from tests.cli.agents import Terminal
 
 ROOT = Path(__file__).parent.parent
 PYTEST = ("-m", "pytest", "-pno:callboard", "-pcallboard.pytest_plugin", "-pno:cacheprovider")
@@ -59,6 +60,18 @@ def working_in(folder: Path) -> Iterator[None]:
             for name in set(sys.modules) - before:
                 if str(folder) in (getattr(sys.modules[name], "__file__", None) or ""):
                     del sys.modules[name]
+
+
+class Screen(io.StringIO):
+    """A terminal as programs see it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def last(self) -> str:
+        """Return the last text of each line, without the sequences that colour it and move the cursor."""
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
+        return "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
 
 
 class Reader:
@@ -114,7 +127,10 @@ class Reader:
         if program == "callboard":
             return self.run_command(arguments)
         assert program in ("python", "pytest"), f"pages do not use {program}"
-        return self.run_python([*PYTEST, *arguments] if program == "pytest" else arguments)
+        if program == "python":
+            (name,) = arguments
+            return self.run_file(name)
+        return self.run_pytest(arguments)
 
     def run_command(self, arguments: list[str]) -> str:
         """Run a command of callboard in this process."""
@@ -124,15 +140,23 @@ class Reader:
         return done.output or done.stdout  # bytes to stdout's buffer are not in the mixed output
 
     def run_in_terminal(self, arguments: list[str]) -> str:
-        """Run callboard on a terminal of 80 columns and return its last screen."""
-        with Terminal(self.folder, *arguments, columns=80) as terminal:
-            self.exit_code = terminal.end(120)
-        return "\n".join(line.rpartition("\r")[2] for line in terminal.text.split("\n"))
+        """Run a command in this process, as on a terminal of 80 columns, and return its last screen."""
+        shown = Screen()
+        with self._working(shown):
+            self.exit_code = _exit_code(lambda: cli(arguments, prog_name="callboard"))
+        return shown.last()
 
-    def run_python(self, arguments: list[str]) -> str:
-        """Run Python in a process of its own; return its results before its errors."""
+    def run_file(self, name: str) -> str:
+        """Run a file in this process and return its output."""
+        shown = io.StringIO()
+        with self._working(shown):
+            self.exit_code = _exit_code(lambda: runpy.run_path(name, run_name="__main__"))
+        return shown.getvalue()
+
+    def run_pytest(self, arguments: list[str]) -> str:
+        """Run pytest in a process of its own; return its results before its errors."""
         done = subprocess.run(
-            [sys.executable, *arguments],
+            [sys.executable, *PYTEST, *arguments],
             cwd=self.folder,
             env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}"},
             capture_output=True,
@@ -143,6 +167,26 @@ class Reader:
         self.exit_code = done.returncode
         assert "Traceback" not in done.stderr, done.stderr
         return done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def _working(self, shown: io.StringIO) -> Iterator[None]:
+        """Work in the folder of the reader, who sees all that is written."""
+        with (
+            working_in(self.folder),
+            contextlib.redirect_stdout(shown),
+            contextlib.redirect_stderr(shown),
+            mock.patch.dict(os.environ, COLUMNS="80", LINES="24", TERM="xterm-256color"),
+        ):
+            yield
+
+
+def _exit_code(program: Callable[[], object]) -> int:
+    """Run a program in this process. Return its exit code."""
+    try:
+        program()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -55,7 +55,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Pytest:
     return run
 
 
-PLUGINS = ("-pno:callboard", "-pcallboard.pytest_plugin", "-pno:hypothesispytest", "-pno:pytest_mock")
+PLUGINS = ("--disable-plugin-autoload", "-pcallboard.pytest_plugin")
+"""Only ours: the plugin of LangSmith alone imports 500 modules, in each run again."""
 """Our plugin, whether or not it is installed; not that of Hypothesis, which would load it again each time."""
 
 BROKEN = """

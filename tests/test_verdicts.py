@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.tables import table
-from tools.sources import ROOT, files_of
+from tools.sources import ROOT, files_of, statements
 
 ENGINE = "callboard.replay.testing.explore"
 """Its `explore` returns what was found. That of `callboard.testing` raises, unless it is told not to."""
@@ -16,16 +16,16 @@ def dropped(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the source of each statement that drops a verdict."""
     if not any(name in source for name in ("explore", "verify", *LISTS)):
         return
-    tree = ast.parse(source)
-    engine = set(_names_of_engine(tree))
-    raising = {id(inner) for block in ast.walk(tree) if _expects_error(block) for inner in ast.walk(block)}
-    for node in ast.walk(tree):
+    found = list(statements(ast.parse(source)))
+    engine = set(_names_of_engine(found))
+    raising = {id(inner) for block in found if _expects_error(block) for inner in statements(block)}
+    for node in found:
         if isinstance(node, ast.Expr) and id(node) not in raising and _returns_verdict(node.value, engine):
             yield node.lineno, ast.unparse(node)
 
 
-def _names_of_engine(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _names_of_engine(found: list[ast.AST]) -> Iterator[str]:
+    for node in found:
         if isinstance(node, ast.ImportFrom) and node.module == ENGINE:
             yield from (one.asname or one.name for one in node.names if one.name == "explore")
 

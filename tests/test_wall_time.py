@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.tables import table
-from tools.sources import ROOT, files_of
+from tools.sources import ROOT, files_of, statements
 
 CLOCKS = frozenset(
     {
@@ -27,7 +27,7 @@ def asserted(source: str) -> Iterator[tuple[int, str]]:
     clocks = _clocks(tree)
     for function in _functions(tree):
         timed = _timed_names(function, clocks)
-        for node in ast.walk(function):
+        for node in statements(function):
             if isinstance(node, ast.Assert) and (_reads(node.test, clocks) or _names(node.test) & timed):
                 yield node.lineno, ast.unparse(node.test)
 
@@ -35,11 +35,11 @@ def asserted(source: str) -> Iterator[tuple[int, str]]:
 def _clocks(tree: ast.AST) -> set[str]:
     """Return the functions of this module that return the time, and those that measure with them."""
     clocks = {f"time.{name}" for name in CLOCKS} | {"time.time"}
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             clocks |= {one.asname or one.name for one in node.names if one.name in CLOCKS | {"time"}}
     for function in _functions(tree):
-        returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value]
+        returned = [one.value for one in statements(function) if isinstance(one, ast.Return) and one.value]
         timed = _timed_names(function, clocks)
         if any(_reads(one, clocks) or _names(one) & timed for one in returned):
             clocks.add(function.name)
@@ -47,13 +47,13 @@ def _clocks(tree: ast.AST) -> set[str]:
 
 
 def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [one for one in statements(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def _timed_names(function: ast.AST, clocks: set[str]) -> set[str]:
     """Return the names of a function that hold a time, or one counted from another."""
     timed: set[str] = set()
-    for node in ast.walk(function):
+    for node in statements(function):
         if isinstance(node, ast.Assign) and (_reads(node.value, clocks) or _is_sum_of(node.value, timed)):
             timed |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return timed

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tools.odd_words import CLEFT, ODD, VERBS
-from tools.sources import ROOT, SHIPPED, python_files
+from tools.sources import ROOT, SHIPPED, python_files, statements
 
 MEASURED: Final = (*SHIPPED, "tools", "tests")
 DIRECTIVE: Final = re.compile(r"#\s*(type:|noqa|pragma|fmt:|!)")
@@ -100,21 +100,11 @@ def odd_lines(text: str) -> list[str]:
 
 
 def _docstrings(text: str, name: str) -> Iterator[Docstring]:
-    for node in _statements(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             is_function = not isinstance(node, ast.ClassDef | ast.Module)
             if found := ast.get_docstring(node):
                 yield Docstring(f"{name}:{getattr(node, 'lineno', 1)}", is_function, found)
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and the statements within it: nine nodes of ten are expressions, which define nothing."""
-    yield node
-    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
-        inner = getattr(node, block, None)
-        if isinstance(inner, list):  # the body of a lambda or of `a if b else c` is an expression
-            for one in inner:
-                yield from _statements(one)
 
 
 def _comments(text: str) -> int:

@@ -119,6 +119,9 @@ class Commands(click.Group):
         module, _, name = place.partition(":")
         command = getattr(importlib.import_module(f"callboard.cli.{module}"), name)
         assert isinstance(command, click.Command)
+        if not gc.isenabled():  # since `callboard.__main__` began
+            gc.freeze()
+            gc.enable()
         take_clean_words(command)
         if not any(one.name == "debug" for one in command.params):
             command.params.append(_debug_option())  # so that it may stand anywhere on the line

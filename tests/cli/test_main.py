@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-import callboard
+from callboard.__main__ import main as program
 from callboard.cli import errors
 from callboard.cli.main import Commands, cli, main
 from tests.cli.agents import command, environment, piped
@@ -203,5 +203,17 @@ def test_a_look_into_a_log_needs_neither_an_event_loop_nor_an_agent(recorded: Pa
     assert (done.returncode, done.stderr.strip().split("\n")[-1]) == (0, "[]"), done.stderr
 
 
-def test_the_module_can_be_run() -> None:
-    assert Path(callboard.__file__).with_name("__main__.py").exists()
+def test_the_program_looks_for_garbage_from_the_moment_on_at_which_its_command_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr("callboard.cli.main.main", lambda: seen.append(gc.isenabled()))
+    monkeypatch.setattr(gc, "freeze", lambda: seen.append(gc.isenabled()))
+    try:
+        program()
+        assert cli.get_command(click.Context(cli), "nonsense") is None
+        seen.append(gc.isenabled())
+        assert cli.get_command(click.Context(cli), "sessions") is not None
+        assert (seen, gc.isenabled()) == ([False] * 3, True)
+    finally:
+        gc.enable()

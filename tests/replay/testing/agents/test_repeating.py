@@ -178,7 +178,7 @@ def test_the_error_of_a_broken_rule_has_the_line() -> None:
         explore(HOST, policy, monitors=[NEVER], runs=9)
 
 
-PLUGINS = ("-pno:callboard", "-pno:hypothesispytest", "-pno:pytest_mock")
+PLUGINS = ("--disable-plugin-autoload",)
 TEST = """
 from callboard import Agent, call, say, tool
 from callboard.testing import always, explore
