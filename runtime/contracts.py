@@ -8,7 +8,7 @@ a call     checked by the schema, then by the validators of the type, with the p
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from callboard.runtime.schemas.output_types import OutputType, TypeForm, flat_sc
 
 
 class _Dataclass(typing.Protocol):
-    __dataclass_fields__: typing.ClassVar[JsonObject]
+    __dataclass_fields__: typing.ClassVar[dict[str, Any]]
 
 
 class _PydanticModel(typing.Protocol):
@@ -208,7 +208,7 @@ def _names_of(kind: type) -> dict[str, str]:
     """Return the name in JSON of each field of a contract, by its name in Python."""
     if issubclass(kind, msgspec.Struct):
         return {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    fields: JsonObject = getattr(kind, "__pydantic_fields__", {})
+    fields: Mapping[str, Any] = getattr(kind, "__pydantic_fields__", {})
     if fields:
         return {name: field.validation_alias or field.alias or name for name, field in fields.items()}
     return {field.name: field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]  # `_has_fields` has seen to it

@@ -3,6 +3,7 @@
 lines      physical lines of a file
 code       lines that hold a token other than a comment or a docstring
 function   a def at any depth; overloads and bodies of only `...` are left out
+any        each use of the name `Any`, apart from its import
 branches   1 and one for each if, loop, handler, case, comprehension and boolean operation
 percentile nearest rank, so always a value that occurs
 """
@@ -61,6 +62,7 @@ class ModuleShape:
     lines: int
     code: int
     functions: tuple[FunctionShape, ...]
+    any_uses: int
 
 
 def module_shape(text: str, where: str = "module.py") -> ModuleShape:
@@ -69,7 +71,8 @@ def module_shape(text: str, where: str = "module.py") -> ModuleShape:
     # A docstring is a STRING token like any other, so its lines are taken off afterwards.
     code = _code_lines(text) - _docstring_lines(tree)
     functions = tuple(_function_shapes(tree, code, where))
-    return ModuleShape(where, len(text.splitlines()), len(code), functions)
+    any_uses = sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(tree))
+    return ModuleShape(where, len(text.splitlines()), len(code), functions, any_uses)
 
 
 def style_figures() -> dict[str, float]:
@@ -87,6 +90,7 @@ def style_figures() -> dict[str, float]:
         "function_code_max": max(one.code for one in functions),
         "branches_p90": percentile([one.branches for one in functions], 90),
         "test_to_code": round(sum(one.code for one in shapes(files_of(*TESTS))) / code, 2),
+        "any_per_1000": round(1_000 * sum(one.any_uses for one in shipped) / code, 1),
         "import_cycles": 1 if cycle(import_graph(files_of(*SHIPPED))) else 0,
     }
 

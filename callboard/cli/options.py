@@ -7,13 +7,12 @@ import functools
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.actors.session.budget_limits import Budget, checked_patterns
 from callboard.actors.session.capacity import Capacity
@@ -188,7 +187,7 @@ def parse_budgets(pairs: Sequence[str]) -> dict[str, Budget] | None:
 
     A pattern may be stated once in each unit, for one kind of period.
     """
-    stated: dict[str, JsonObject] = {}
+    stated: dict[str, dict[str, Any]] = {}
     for pair in pairs:
         pattern, _, text = pair.rpartition("=")  # a tag may contain this sign, and an amount does not
         place, found = f"--budget {pair!r}", _AMOUNT.fullmatch(text.strip().lower())

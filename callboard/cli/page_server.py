@@ -19,13 +19,12 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import uvicorn
 
 from callboard.actors.protocol.errors import CallboardError, CorruptLog, MisuseError
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.cli.output import talk
 from callboard.cli.page_acts import ACT_BYTES_MAX, Acts
 from callboard.cli.page_guard import HOST, NOT_FOUND, Guard
@@ -51,8 +50,11 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 _JSON: Final = b"application/json"
 
 T = TypeVar("T")
-Receive: TypeAlias = Callable[[], Awaitable[JsonObject]]
-Send: TypeAlias = Callable[[JsonObject], Awaitable[None]]
+Message: TypeAlias = dict[str, Any]
+"""The scope of a request, or a message of one, as ASGI has them."""
+
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Read: TypeAlias = Callable[[PageViews, Asked], bytes]
 
 _READS: Final[Mapping[str, tuple[Read, bytes]]] = {
@@ -82,7 +84,7 @@ class PageServer:
         self._reading.submit(self._views.close)
         self._reading.shutdown()
 
-    async def __call__(self, scope: JsonObject, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request; the server has no others than those of HTTP."""
         headers = list(scope["headers"])
         name = self._guard.name(scope["path"].encode())

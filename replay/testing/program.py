@@ -16,7 +16,6 @@ from hashlib import blake2b
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.replay.testing.canonical import _name, canonical, describe, key, tag
 from callboard.replay.testing.world import Move, MoveKind, Step
 
@@ -132,7 +131,7 @@ class ProgramWorld:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.states: JsonObject = program.initial.copy()
+        self.states: dict[str, Any] = program.initial.copy()
         self._queues: dict[str, list[tuple[_Heads, object]]] = {}
         self._wakes: dict[str, object] = {}
         self._stirred: dict[str, list[tuple[Move, object]]] = {}

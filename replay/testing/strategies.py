@@ -8,14 +8,13 @@ def test_no_session_breaks_a_rule(plan, wrong, order):
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.effects import Effect
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import OnFinish, Prices, Profile
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
@@ -97,7 +96,7 @@ def limits(*, budgets: bool = True, deadlines: bool = True) -> SearchStrategy[Li
         bounds["deadline_s"] = st.integers(1, 60)
         bounds["cancel_grace_s"] = st.integers(0, 10)
     stated = st.one_of([st.tuples(st.just(name), value) for name, value in bounds.items()])
-    return st.lists(stated, max_size=4).map(lambda found: Limits(**JsonObject(found)))
+    return st.lists(stated, max_size=4).map(lambda found: Limits(**dict[str, Any](found)))
 
 
 class SchemaCase(NamedTuple):

@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     output: str
 
 
-def wanted_of(given: JsonObject) -> Wanted:
+def wanted_of(given: Mapping[str, Any]) -> Wanted:
     """Return what a call of a chat model asks for. Raises MisuseError for what no question can ask."""
     left = {key: value for key, value in given.items() if key not in _MEANINGLESS}
     choice = left.pop("tool_choice", None)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.cluster.client import Client
 from callboard.runtime.cluster.ray_driver import NAMESPACE, connected
 from callboard.runtime.cluster.ray_shard import SessionAnswer, Shard, ShardAnswer, ShardSpec
@@ -131,7 +130,7 @@ async def start_shards(
     if not 1 <= shards <= SHARDS_MAX:
         raise MisuseError(f"shards is a number from 1 to {SHARDS_MAX:,}, not {shards!r:.40}")
     given = {"slots": slots, "lease_ms": None if lease_s is None else round(lease_s * 1_000)}
-    chosen: JsonObject = {key: value for key, value in given.items() if value is not None}
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     spec = ShardSpec(log, tuple(agents), runtime, **chosen)
     names = [f"{name}-{at}" for at in range(shards)]
     connected()

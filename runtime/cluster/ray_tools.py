@@ -26,7 +26,6 @@ from callboard.actors.protocol.errors import (
     ToolError,
     ToolInterrupted,
 )
-from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.cluster.ray_driver import connected
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.tools.context import ToolContext
@@ -78,7 +77,7 @@ def ray_call() -> RayCall:
 class RayOptions(ToolPlace):
     """The place of a tool on the nodes of a Ray cluster. `ray_options` makes it."""
 
-    def __init__(self, options: JsonObject) -> None:
+    def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = dict(options)
 
     def __repr__(self) -> str:
@@ -132,7 +131,7 @@ def ray_options(
     for name, amount in {**amounts, **(resources or {})}.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
             raise MisuseError(f"{name} is a number from 0 up, not {amount!r:.40}")
-    options: JsonObject = {"num_cpus": num_cpus}
+    options: dict[str, Any] = {"num_cpus": num_cpus}
     if num_gpus:
         options["num_gpus"] = num_gpus
     if memory_bytes:

@@ -10,7 +10,7 @@ session for each trace. Calls without a span of their own belong to the sub-agen
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -88,7 +88,7 @@ def conversations_in(data: bytes) -> list[tuple[str, Conversation]]:
     return [(name, _session(tops)) for name, tops in sessions.items()]
 
 
-def _spans(document: Any) -> Iterator[Span]:
+def _spans(document: object) -> Iterator[Span]:
     for resource in _list(document, "resourceSpans"):
         for scope in _list(resource, "scopeSpans"):
             for one in _list(scope, "spans"):
@@ -96,7 +96,7 @@ def _spans(document: Any) -> Iterator[Span]:
                     yield _span(one)
 
 
-def _list(value: Any, key: str) -> list[Any]:
+def _list(value: object, key: str) -> list[object]:
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
 
@@ -125,7 +125,7 @@ def _ns(nanos: object) -> int:
         return 0
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> object:
     """Return the value of an attribute as plain JSON."""
     if not isinstance(value, dict) or not value:
         return value
@@ -267,7 +267,7 @@ def _returned(span: Span, call: str) -> Returned:
     return Returned(span.end, call, "" if result is None else value, span.has_failed)
 
 
-def _words(messages: Any) -> list[Block]:
+def _words(messages: object) -> list[Block]:
     """Return the words of the user behind the last answer."""
     found: list[Block] = []
     for one in _dicts(messages):
@@ -278,7 +278,7 @@ def _words(messages: Any) -> list[Block]:
     return [block for block in found if block["type"] != "tool_use"]
 
 
-def _blocks(parts: Any) -> list[Block]:
+def _blocks(parts: object) -> list[Block]:
     """Return the parts of a message as blocks of the Messages API."""
     if isinstance(parts, str):
         return [{"type": "text", "text": parts}] if parts else []
@@ -300,11 +300,11 @@ def _block(part: Block) -> Block | None:
     return {"type": "text", "text": text}
 
 
-def _dicts(value: Any) -> list[Block]:
+def _dicts(value: object) -> list[Block]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """Return a value that an attribute may hold as JSON in a text."""
     if not isinstance(value, str):
         return value

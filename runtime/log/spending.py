@@ -14,17 +14,22 @@ The spending of budgets in a log in memory.
 The usage of sessions beside the events: a row for each session, day, model and profile.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.near_names import NamedFields
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.usage import Need, Usage, usage_of
+from callboard.actors.protocol.usage import ZERO, Need, Usage, plus, usage_of
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement, SpendingChange
 from callboard.actors.session.budget_scope import Spent
 from callboard.actors.session.usage_books import Charge
+from callboard.runtime.log.session_rows import SessionRow
+
+S = TypeVar("S")
 
 
 class Unlogged(NamedTuple):
@@ -215,6 +220,20 @@ class UsageRow(PlainValues, frozen=True, gc=False, metaclass=NamedFields):
     model: str
     profile: str
     usage: Usage
+
+
+def with_usage(
+    rows: list[SessionRow], stored: Iterable[S], read: Callable[[S], UsageRow]
+) -> list[SessionRow]:
+    """Return rows of sessions with their usage, as far as `read` can read the stored rows of it."""
+    sums: dict[str, Usage] = {}
+    for one in stored:
+        try:
+            row = read(one)
+        except CorruptLog:  # no digest covers usage: a damaged row must not hide its session
+            continue
+        sums[row.session_id] = plus(sums.get(row.session_id, ZERO), row.usage)
+    return [replace(row, usage=sums[row.session_id]) if row.session_id in sums else row for row in rows]
 
 
 def summed(charges: Iterable[Charge]) -> dict[Place, Usage]:

@@ -34,7 +34,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import JsonObject
@@ -89,7 +89,7 @@ class Entry(NamedTuple):
 
     name: str
     server: str | list[str]
-    options: JsonObject
+    options: dict[str, Any]
 
 
 def read_servers(path: str | Path, environ: Mapping[str, str], inputs: Mapping[str, str]) -> list[Entry]:
@@ -299,15 +299,15 @@ class _Server:
             raise InvalidAgent(f"{self._where}: its type is one of {words}, not {word!r:.100}")
         return bool(address)
 
-    def _address(self) -> tuple[str, JsonObject]:
+    def _address(self) -> tuple[str, dict[str, Any]]:
         key = next(key for key in _URL_KEYS if self._fields.get(key))
         url = self._text(key, self._fields[key])
         headers = self._texts_by_name("headers")
         self._refuse("a url", _COMMAND_KEYS[1:])
-        options: JsonObject = {"headers": headers} if headers else {}
+        options: dict[str, Any] = {"headers": headers} if headers else {}
         return url, options | ({"transport": "sse"} if self._kind() == "sse" else {})
 
-    def _command(self) -> tuple[list[str], JsonObject]:
+    def _command(self) -> tuple[list[str], dict[str, Any]]:
         given = self._fields["command"]
         words = self._words("command", given if isinstance(given, list) else [given])
         words += self._words("args", self._fields.get("args") or [])
@@ -325,8 +325,8 @@ class _Server:
             if self._fields.get(key):
                 raise InvalidAgent(f"{self._where}: {key} cannot be combined with {what}")
 
-    def _tools(self) -> JsonObject:
-        options: JsonObject = {}
+    def _tools(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
         if (only := self._names(_ONLY_KEYS)) is not None:
             if not only:
                 raise InvalidAgent(f"{self._where}: it allows no tool; drop the list, or disable the server")

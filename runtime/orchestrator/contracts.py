@@ -42,7 +42,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
     """A tool call behind an answer."""
 
     tool: str
-    arguments: JsonObject = {}
+    arguments: dict[str, Any] = {}
 
 
 class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFields):
@@ -58,7 +58,7 @@ class SpecialistResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFiel
     content: str = ""
     sources: tuple[str, ...] = ()
     tool_calls: tuple[ToolUse, ...] = ()
-    data: JsonObject = {}
+    data: dict[str, Any] = {}
     error: str = ""
     confidence: float = 0.0
 
@@ -176,7 +176,7 @@ class OrchestratorResult(msgspec.Struct, frozen=True, gc=True, metaclass=NamedFi
     content: str = ""
     sources: tuple[str, ...] = ()
     tool_calls: tuple[ToolUse, ...] = ()
-    data: JsonObject = {}
+    data: dict[str, Any] = {}
     error: str = ""
     confidence: float = 0.0
     conflicts: tuple[Conflict, ...] = ()
@@ -235,7 +235,7 @@ class PolicyRun:
             return None
 
     def answer(
-        self, content: str, sources: Iterable[str], confidence: float, data: JsonObject | None = None
+        self, content: str, sources: Iterable[str], confidence: float, data: Mapping[str, Any] | None = None
     ) -> SpecialistResult:
         """Return an answer. sources: the places that prove it, without repetitions.
 

@@ -1,7 +1,7 @@
 """Finished spans and metrics for the OpenTelemetry SDK, in callboard[otel]."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.telemetry import spans as names
@@ -17,6 +17,12 @@ from callboard.runtime.log.telemetry.metrics import (
 )
 from callboard.runtime.log.telemetry.spans import Span, ids_of, ids_of_link
 
+if TYPE_CHECKING:  # `callboard[otel]` need not be installed
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext
+
 FLUSH_S: Final = 2.0  # seconds in which the spans that are left may be exported when a runtime closes
 
 Gauges = Callable[[], Iterable[Measured]]
@@ -26,7 +32,7 @@ Gauges = Callable[[], Iterable[Measured]]
 class SpanSink(Protocol):
     """The part of `opentelemetry.sdk.trace.SpanProcessor` that is used."""
 
-    def on_end(self, span: Any) -> None:
+    def on_end(self, span: "ReadableSpan") -> None:
         """Take a span that has ended."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -54,8 +60,8 @@ class OpenTelemetry:
     def __init__(
         self,
         *processors: SpanSink,
-        meter_provider: Any = None,
-        resource: Any = None,
+        meter_provider: "MeterProvider | None" = None,
+        resource: "Resource | None" = None,
         content: bool = False,
         content_chars: int = CONTENT_CHARS_MAX,
     ) -> None:
@@ -82,7 +88,7 @@ class Export:
     def __init__(
         self,
         processors: tuple[SpanSink, ...],
-        resource: Any,
+        resource: "Resource | None",
         content_chars: int,
         version: str,
         instruments: Mapping[Instrument, Callable[[float, Mapping[str, str]], object]],
@@ -122,7 +128,7 @@ class Export:
             pairs = zip(one.instrument.labels, labels, strict=True)
             add(one.amount, {name: value for name, value in pairs if value})
 
-    def _made(self, session: str, span: Span) -> Any:
+    def _made(self, session: str, span: Span) -> "ReadableSpan":
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
@@ -149,7 +155,7 @@ class Export:
         )
 
 
-def _default_resource() -> Any:
+def _default_resource() -> "Resource":
     try:
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     except ImportError:
@@ -173,7 +179,7 @@ def _each(processors: Iterable[SpanSink], call: Callable[[SpanSink], object]) ->
         raise first
 
 
-def _context(trace: bytes, span: bytes) -> Any:
+def _context(trace: bytes, span: bytes) -> "SpanContext":
     from opentelemetry.trace import SpanContext, TraceFlags
 
     sampled = TraceFlags(TraceFlags.SAMPLED)
@@ -181,7 +187,7 @@ def _context(trace: bytes, span: bytes) -> Any:
 
 
 def _instruments(
-    meters: Any, version: str, gauges: Gauges
+    meters: "MeterProvider", version: str, gauges: Gauges
 ) -> dict[Instrument, Callable[[float, Mapping[str, str]], object]]:
     """Make all instruments. Return the functions that add to those which are not observed."""
     from opentelemetry.metrics import Observation
@@ -190,7 +196,7 @@ def _instruments(
     found: dict[Instrument, Callable[[float, Mapping[str, str]], object]] = {}
 
     def watch(instrument: Instrument, create: Callable[..., object]) -> None:
-        def observe(_: object) -> list[Any]:
+        def observe(_: object) -> list[Observation]:
             return [
                 Observation(one.amount, dict(zip(instrument.labels, one.labels, strict=True)))
                 for one in gauges()

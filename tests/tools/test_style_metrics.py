@@ -49,6 +49,11 @@ def test_branches_are_one_plus_one_for_each_decision() -> None:
     assert pick.branches == 4  # itself, the if, the `and`, the comprehension
 
 
+def test_each_use_of_any_counts_but_not_its_import() -> None:
+    source = "from typing import Any\n\nx: dict[str, Any] = {}\n\ndef f(*args: Any) -> Any: ...\n"
+    assert module_shape(source).any_uses == 3
+
+
 def test_a_percentile_is_a_value_that_occurs() -> None:
     assert percentile([1, 2, 3, 4, 5, 6, 7, 8, 9, 100], 90) == 9
     assert percentile([1, 2, 3, 4, 5, 6, 7, 8, 9, 100], 91) == 100

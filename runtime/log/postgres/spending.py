@@ -13,10 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
@@ -35,6 +33,7 @@ from callboard.runtime.log.spending import (
     handed_over,
     in_scopes,
     summed,
+    with_usage,
 )
 from callboard.runtime.log.spending_texts import SpendingTexts
 
@@ -207,14 +206,7 @@ class SpendingTables:
         if not rows:
             return rows
         numbers = int8s([row.number for row in rows])
-        sums: dict[str, Usage] = {}
-        for found in self._tables.rows(f"{_USAGE} u.session = ANY(%s)", (numbers,)):
-            try:
-                row = _usage_row(found)
-            except CorruptLog:  # no digest covers usage: a damaged row must not hide its session
-                continue
-            sums[row.session_id] = plus(sums.get(row.session_id, ZERO), row.usage)
-        return [replace(row, usage=sums[row.session_id]) if row.session_id in sums else row for row in rows]
+        return with_usage(rows, self._tables.rows(f"{_USAGE} u.session = ANY(%s)", (numbers,)), _usage_row)
 
 
 def usage_columns(rows: Sequence[tuple[object, ...]]) -> list[object]:

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.budget_keys import Reservation, SpendingChange
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.cipher import Cipher
@@ -37,6 +36,7 @@ from callboard.runtime.log.spending import (
     handed_over,
     in_scopes,
     summed,
+    with_usage,
 )
 from callboard.runtime.log.spending_texts import SpendingTexts
 
@@ -95,14 +95,8 @@ class UsageTable:
     def added_to(self, rows: list[SessionRow]) -> list[SessionRow]:
         """Return rows of sessions with their usage, as far as it can be read."""
         numbers = _encode([row.number for row in rows]).decode()
-        sums: dict[str, Usage] = {}
-        for found in self._connection.execute(_ROWS.format(_OF_SESSIONS), (numbers,)).fetchall():
-            try:
-                row = _row(found)
-            except CorruptLog:  # no digest covers usage: a damaged row must not hide its session
-                continue
-            sums[row.session_id] = plus(sums.get(row.session_id, ZERO), row.usage)
-        return [replace(row, usage=sums[row.session_id]) if row.session_id in sums else row for row in rows]
+        found = self._connection.execute(_ROWS.format(_OF_SESSIONS), (numbers,)).fetchall()
+        return with_usage(rows, found, _row)
 
 
 def _row(row: tuple[Any, ...]) -> UsageRow:

@@ -189,7 +189,7 @@ class LayeredClient(httpx2.AsyncClient):
         )
 
     async def _sent(
-        self, exchange: Exchange, request: httpx2.Request, options: JsonObject
+        self, exchange: Exchange, request: httpx2.Request, options: dict[str, Any]
     ) -> httpx2.Response:
         try:
             response = await super().send(request, stream=True, **{**options, "follow_redirects": False})
