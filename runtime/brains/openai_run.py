@@ -8,13 +8,14 @@ import contextvars
 import copy
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, TypeAlias, Unpack
+from typing import Final, TypeAlias, Unpack, overload
 
 import msgspec
 from agents import (
     Agent,
     FunctionTool,
     Handoff,
+    ModelSettings,
     RunConfig,
     RunResult,
     RunResultStreaming,
@@ -94,6 +95,7 @@ class BrainRun:
             config,
             model=None if named is None else self.gate(named),
             model_provider=Gates(self),
+            model_settings=_without_retries(config.model_settings),
             tracing_disabled=True,
         )
         return {**options, "run_config": led}
@@ -126,6 +128,7 @@ class BrainRun:
             raise self.latch.refuse(str(error)) from None
         mine = agent.clone(
             model=self.gate(agent.model),
+            model_settings=_without_retries(agent.model_settings),
             tools=[self._tool(tool) for tool in agent.tools if isinstance(tool, FunctionTool)],
             handoffs=[self._handoff(step) for step in agent.handoffs],
         )
@@ -191,6 +194,15 @@ class BrainRun:
             return str(error)
         self._said.notes[call] = result.note
         return result.text if result.blocks is None else [output_part(block) for block in result.blocks]
+
+
+@overload
+def _without_retries(settings: ModelSettings) -> ModelSettings: ...
+@overload
+def _without_retries(settings: None) -> None: ...
+def _without_retries(settings: ModelSettings | None) -> ModelSettings | None:
+    """Return settings that leave the attempts of a question to the session, which makes and records them."""
+    return None if settings is None else dataclasses.replace(settings, retry=None)
 
 
 def _arguments(name: str, written: str) -> dict[str, object]:

@@ -25,7 +25,7 @@ from callboard.runtime.brains.common import EARLIER_MAX, Brain, latching, result
 from callboard.runtime.brains.pydantic_messages import earlier_messages, user_content
 from callboard.runtime.brains.pydantic_model import PydanticAIModel, model_key
 from callboard.runtime.brains.pydantic_run import BrainRun, Parts, inside
-from callboard.runtime.brains.pydantic_tools import AnyAgent, functions_of, tools_of
+from callboard.runtime.brains.pydantic_tools import AnyAgent, check_capabilities, functions_of, tools_of
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
@@ -67,6 +67,8 @@ def pydantic_brain(
 ) -> PydanticAIBrain:
     """Make the brain of an agent. Raises InvalidAgent for one that cannot be recorded."""
     agents = [_agent(one) for one in (agent, *nested)]
+    for one in agents:
+        check_capabilities(one, selects=model is None)
     first = agents[0]
     known = functions_of(agents)
     terms.check(known, "the agents have")

@@ -5,11 +5,13 @@ of the framework's run is at hand: the function gets a `RunContext` with the dep
 nothing else. `ModelRetry` comes back to the run by its words.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Never, TypeAlias
 
 import pydantic
 from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ToolReturn
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.native_tools import AbstractNativeTool
@@ -50,7 +52,7 @@ def tools_of(known: Mapping[str, FrameworkTool[Never]], terms: ToolTerms, deps_o
 
 
 def functions_of(agents: Iterable[AnyAgent]) -> dict[str, FrameworkTool[Never]]:
-    """Return the function tools of agents by their names.
+    """Return the function tools of agents by their names, each with the timeout that holds for it.
 
     Raises InvalidAgent for two tools of one name, for a toolset that is not a list of functions, and for a
     tool that a service runs.
@@ -67,12 +69,40 @@ def functions_of(agents: Iterable[AnyAgent]) -> dict[str, FrameworkTool[Never]]:
                     "`tools=[...]` of a host"
                 )
             for name, one in toolset.tools.items():
-                if name in own or found.setdefault(name, one).function is not one.function:
+                if name in own or found.setdefault(name, _timed(one, toolset)).function is not one.function:
                     raise InvalidAgent(
                         f"two tools have the name {name!r}, one of them of agent {agent.name!r}; rename one"
                     )
                 own.add(name)
     return found
+
+
+def _timed(one: FrameworkTool[Never], toolset: FunctionToolset[Never]) -> FrameworkTool[Never]:
+    if one.timeout is not None or toolset.timeout is None:
+        return one
+    timed = copy.copy(one)
+    timed.timeout = toolset.timeout
+    return timed
+
+
+def check_capabilities(agent: AnyAgent, *, selects: bool) -> None:
+    """Check that no capability of an agent keeps files, or selects a model unless one answers for all.
+
+    Raises InvalidAgent.
+    """
+    found: list[AbstractCapability[Never]] = []
+    agent.root_capability.apply(found.append)
+    for one in found:
+        if type(one).get_workspace is not AbstractCapability.get_workspace:
+            raise InvalidAgent(
+                f"agent {agent.name!r}: {type(one).__name__} keeps files, which the session's log would not "
+                "have: read and write them by tools"
+            )
+        if selects and one.get_model() is not None:
+            raise InvalidAgent(
+                f"agent {agent.name!r}: {type(one).__name__} selects a model while the agent runs, which the "
+                "session would not know: leave it out, or give the brain one `model=` for all"
+            )
 
 
 def _check_native(agent: AnyAgent) -> None:

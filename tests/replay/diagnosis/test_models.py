@@ -5,6 +5,10 @@ from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.diagnosis.models import OtherModels
+from callboard.runtime.models.scripted import say
+from callboard.runtime.programs.context import ProgramContext
+from callboard.runtime.programs.program import program
+from callboard.testing import simulate
 from tests.golden import golden
 
 
@@ -36,3 +40,15 @@ def test_a_fallback_is_another_model() -> None:
 def test_a_name_of_another_known_model_or_a_changed_name_is_another_model() -> None:
     assert told("small") == ["host was to ask large, and small answered turn 1"]
     assert told("deployment-7", "deployment-8") == ["host was to ask large, and deployment-8 answered turn 2"]
+
+
+def test_the_steps_of_a_program_are_no_replies_of_another_model() -> None:
+    @program(name="asker", description="Asks.")
+    async def asker(ctx: ProgramContext, prompt: str) -> str:
+        return await ctx.ask_model(prompt)
+
+    check = OtherModels()
+    for event in simulate(asker, lambda request: say("yes"), "Is it?").events:
+        if event.kind in check.kinds:
+            check.take(event)
+    assert [finding.says for finding in check.findings()] == []

@@ -191,3 +191,55 @@ def test_a_validator_that_raises_ends_the_brain_with_its_own_line() -> None:
     assert outcome.kind == "crashed"
     assert "broken validator" in outcome.detail
     assert "test_durable_runs.py" in outcome.detail
+
+
+def test_the_time_that_an_agent_gives_its_tools_bounds_their_calls() -> None:
+    agent: FrameworkAgent[None, str] = FrameworkAgent(name="hasty", tool_timeout=0.05)
+    told: list[tuple[str, bool]] = []
+
+    @agent.tool_plain
+    async def rest() -> str:
+        """Rest."""
+        await asyncio.sleep(30)
+        return "rested"
+
+    @agent.tool_plain(timeout=20)
+    async def nap() -> str:
+        """Nap."""
+        await asyncio.sleep(0.1)
+        return "napped"
+
+    def answers(request: ModelRequest) -> Any:
+        if turns_in(request):
+            told.extend(results(request))
+            return say("done")
+        return calls(call("rest"), call("nap"))
+
+    assert run(pydantic_ai_agent(agent), answers).text == "done"
+    assert [is_error for _, is_error in told] == [True, False]
+
+
+def test_history_processors_see_each_request_and_pass_it_on() -> None:
+    lengths: list[int] = []
+
+    async def short(ctx: RunContext[None], messages: list[Any]) -> list[Any]:
+        await asyncio.sleep(1)  # of the program's time
+        return messages[-3:]
+
+    agent: FrameworkAgent[None, str] = FrameworkAgent(name="short", capabilities=[ProcessHistory(short)])
+
+    @agent.tool_plain
+    def look(at: int) -> str:
+        """Look."""
+        return f"seen {at}"
+
+    def answers(request: ModelRequest) -> Any:
+        lengths.append(len(request.conversation))
+        at = int(results(request)[0][0].removeprefix("seen ")) + 1 if lengths[-1] > 1 else 0
+        return say("done") if at > 3 else call("look", at=at)
+
+    fakes: Any = {"look": lambda at: f"seen {at}"}
+    brain = pydantic_ai_agent(agent)
+    ends = {simulate(brain, answers, "go", seed=seed, tools=fakes).outcome.text for seed in range(2)}
+    assert max(lengths) == 3
+    assert ends == {"done"}

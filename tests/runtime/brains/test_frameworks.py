@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic_ai import Agent as FrameworkAgent
+from pydantic_ai.capabilities import LocalWorkspace, ModelFallback, SelectModel
 
 from callboard import brains
 from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
@@ -122,6 +123,21 @@ def test_names_descriptions_and_tools_are_those_of_the_agent() -> None:
         (expert(), {"in_program": ["sub"]}, "in_program names 'sub'"),
         (expert(), {"effects": {"add": "reads"}}, "tool add: effect is"),
         (FrameworkAgent(), {}, "name"),
+        (
+            FrameworkAgent(name="a", capabilities=[LocalWorkspace(".")]),
+            {},
+            "agent 'a': LocalWorkspace keeps files",
+        ),
+        (
+            FrameworkAgent(name="a", capabilities=[SelectModel(lambda ctx: "test")]),
+            {},
+            "agent 'a': SelectModel selects a model",
+        ),
+        (
+            FrameworkAgent(name="a", capabilities=[ModelFallback("test")]),
+            {},
+            "agent 'a': ModelFallback selects a model",
+        ),
     ],
 )
 def test_an_object_of_the_wrong_kind_is_refused(agent: Any, more: dict[str, Any], why: str) -> None:

@@ -52,6 +52,11 @@ def tools_graph(*tools: Any) -> Any:
     return graph.compile(checkpointer=InMemorySaver(), name="tools")
 
 
+def agent_graph(*tools: Any) -> Any:
+    """Make a graph that gives each call of a reply a tool node of its own."""
+    return agent(*tools, checkpointer=InMemorySaver())
+
+
 def test_a_tool_beside_an_interrupted_one_is_not_done_again() -> None:
     done: list[str] = []
 
@@ -73,6 +78,22 @@ def test_a_tool_beside_an_interrupted_one_is_not_done_again() -> None:
     assert decided(brain, answers, answering).text == "done"
     assert done == ["a room"]
     assert told == [("booked a room", False), ("a car: yes to a car", False)]
+
+
+@pytest.mark.parametrize("make", [tools_graph, agent_graph])
+def test_tools_that_are_interrupted_side_by_side_get_their_own_answers(make: Any) -> None:
+    # langgraph#6624, #6626: one tool node asks for them one after the other.
+    told: list[Any] = []
+
+    def answers(request: ModelRequest) -> Any:
+        if not turns_in(request):
+            return calls(call("confirm", what="a car"), call("confirm", what="a room"))
+        told.extend(results(request))
+        return say("done")
+
+    brain = langgraph_agent(make(confirm), in_program=["confirm"])
+    assert decided(brain, answers, answering, answering).text == "done"
+    assert told == [("a car: yes to a car", False), ("a room: yes to a room", False)]
 
 
 def test_a_tool_with_an_interrupt_has_to_run_in_the_program() -> None:

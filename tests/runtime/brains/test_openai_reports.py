@@ -5,13 +5,13 @@ from typing import Any
 
 import agents
 import pytest
-from agents import ModelSettings, function_tool
+from agents import ModelRetrySettings, ModelSettings, function_tool
 from pydantic import BaseModel
 
 from callboard.actors.protocol.request import ModelRequest
 from callboard.brains import openai_agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer
-from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.models.scripted import ScriptedModel, call, calls, fail, say
 from callboard.runtime.runtime import Runtime
 from callboard.testing import simulate
 from tests.runtime.brains.kit import results, run, turns_in
@@ -269,6 +269,22 @@ def test_a_setting_that_a_question_does_not_have_ends_the_brain(settings: Any, w
     )
     assert nested.kind == "crashed"
     assert why in nested.detail
+
+
+@pytest.mark.parametrize("where", ["agent", "run"])
+def test_the_retries_of_a_run_are_those_of_the_session(where: str) -> None:
+    retry = ModelRetrySettings(max_retries=3, policy=lambda context: True)
+    settings = ModelSettings(retry=retry)
+    agent = agents.Agent("again", model_settings=settings if where == "agent" else ModelSettings())
+    config = agents.RunConfig(model_settings=settings) if where == "run" else None
+    asked: list[ModelRequest] = []
+
+    def answers(request: ModelRequest) -> Any:
+        asked.append(request)
+        return fail("invalid_request_error", "no", is_retryable=False)
+
+    assert run(openai_agent(agent, run_config=config), answers).kind == "model_error"
+    assert len(asked) == 1
 
 
 def test_settings_that_a_question_has_are_passed_on_and_a_tool_is_forced_once() -> None:

@@ -5,7 +5,6 @@ first call that has no result yet. Any framework can ask it, since it knows a sp
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -75,21 +74,14 @@ def _context_of(prompt: str) -> SpecialistContext:
 def _read(request: ModelRequest) -> tuple[str, list[Result]]:
     """Return the last prompt of a conversation, and the results of the calls after it."""
     prompt, wanted, results = "", dict[str, str](), list[Result]()
-    for role, block in _blocks(request):
+    for block in (one for said in request.conversation for one in said["content"]):
         if block["type"] == "tool_use":
             wanted[block["id"]] = block["name"]
         elif block["type"] == "tool_result":
             results.append((wanted[block["tool_use_id"]], _value(block)))
-        elif role == "user":
+        else:  # a text, and the model says none
             prompt, results = block["text"], []
     return prompt, results
-
-
-def _blocks(request: ModelRequest) -> Iterator[tuple[str, Found]]:
-    for said in request.conversation:
-        content = said["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            yield said["role"], block
 
 
 def _value(block: Found) -> Any:
