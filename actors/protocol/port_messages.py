@@ -354,10 +354,7 @@ class ContextMade(RichMessage, frozen=True):
 
 @final
 class SetTimer(Message, frozen=True):
-    """An order to fire once, this many milliseconds after this event.
-
-    until: instead, the moment to fire, in milliseconds since 1970 UTC; None for no such moment.
-    """
+    """An order to fire once: `after_ms` after this event, or at `until`, in milliseconds since 1970 UTC."""
 
     timer: int
     after_ms: int = 0
