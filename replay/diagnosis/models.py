@@ -60,8 +60,7 @@ class OtherModels:
 
     def _reply(self, event: Event, body: ModelReplied) -> None:
         agent = event.recipient
-        first = self._first.get(agent, "")
-        asked = self._asked.get(agent, first)  # a program's step is asked for without a request
+        asked, first = self._asked.get(agent, ""), self._first.get(agent, "")
         name = body.model or asked
         if not first or (asked == first and self._is_same(asked, name)):
             return
