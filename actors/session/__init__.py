@@ -18,6 +18,7 @@ a request, and lets exactly one answer in. Live runs, resume, simulation and ver
     recovery, open_request                  from a prefix of the log to the point where ports may act
     fork_plan, playback                     a fork: where it begins, its changes, what happens when
     recorded_answers, request_keys          which recorded answer fits which request
+    fork_starts                             in a fork, which calls wait for their answers, and which ran
     not_run, copied_files                   a call that a fork does not run, and files that fit its copy
     call_places, place_names                the same call in two sessions; names of places, and checkpoints
 
