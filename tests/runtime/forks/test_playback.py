@@ -266,7 +266,7 @@ def test_a_result_that_does_not_fit_the_copy_of_the_files_is_refused_with_the_re
     copy: Any = SimpleNamespace(put_result=lambda body: "its file was changed")
     world.live.copy = copy
     answers: list[ToolReturned] = []
-    world.board.answer = lambda request, post: answers.append(post.body)  # type: ignore[method-assign,assignment,arg-type]  # a stand-in
+    world.board.answer = lambda request, post: answers.append(post.body)  # type: ignore[method-assign,arg-type]  # a stand-in
     request = world.requests("look", 1, effect="write")
     world.live.admits(Start(request, waits=True))
     world.idle.run()
