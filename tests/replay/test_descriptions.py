@@ -76,7 +76,7 @@ def test_the_page_the_terminal_and_the_transcript_say_an_event_in_the_same_words
     shown = "".join(transcript("s", events))
     for event in events:
         if isinstance(event.body, Ask | ToolReturned):
-            assert f"{title_of(event.body)} (event {event.seq})" in shown
+            assert re.search(rf"{title_of(event.body)}( of \S+)? \(event {event.seq}\)", shown)
 
 
 def _kinds() -> set[str]:
