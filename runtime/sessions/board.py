@@ -56,6 +56,7 @@ class Board:
         self.error: BaseException | None = None
         self.is_still = False
         self.is_cut_off = False
+        self.is_held = False  # no request starts, while its ask waits for its end
         self.actors: dict[str, DeciderActor] = {}
         self.ports: dict[str, Port] = {}
         self.clock = TimerPort()
@@ -124,8 +125,7 @@ class Board:
             if not self._submitted:
                 self._at_end(self._deliver_later)
             self._submitted.append((sender, cause, posts))
-            if sender in PORTS:
-                self._is_foreign = True
+            self._is_foreign |= sender in PORTS
 
     def submit_for_client(self, body: AnyMessage) -> None:
         """Publish a message from the client to the supervisor, at once."""
@@ -238,8 +238,8 @@ class Board:
     # --- ports --------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
-        """Let a port act on a request, unless `admits` takes care of it."""
-        if (admitted := self.admits(start) if self.admits else start) is not None:
+        """Let a port act on a request, unless `admits` takes care of it, or nothing may start."""
+        if not self.is_held and (admitted := self.admits(start) if self.admits else start) is not None:
             self._begin(admitted)
 
     def start_admitted(self, start: Start) -> None:

@@ -62,8 +62,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
         parts.board.on_failure = self._on_failure
         parts.board.on_cut_off = self._on_cut_off
         parts.board.on_diverged = self._on_diverged
-        if self._when_diverged == "hold":
-            parts.board.admits = lambda start: None
+        parts.board.is_held = self._when_diverged == "hold"
 
     def _let_go(self, live: LiveParts) -> None:
         super()._let_go(live)
@@ -221,7 +220,7 @@ class SessionLife(SessionSleep, AbstractAsyncContextManager[Any]):
     def _may_start_again(self) -> None:
         """Let requests start again, once the ask that waited for its code has ended."""
         if self._when_diverged == "hold":
-            self._when_diverged, self._board.admits = "wait", None
+            self._when_diverged, self._board.is_held = "wait", False
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():

@@ -492,6 +492,31 @@ async def test_a_session_on_hold_starts_nothing_and_can_be_closed(world: World) 
 
 
 @live
+async def test_a_fork_on_hold_starts_nothing_and_plays_on_after_its_ask_has_ended(world: World) -> None:
+    await world.left()
+    world.waits.clear()
+    begun = next(event.seq for event in Recording.open(world.reader, "s").events if event.kind == "Begin")
+    async with Runtime(world.log) as runtime:
+        fork = await runtime.fork("s", world.host(), at=begun, fork_id="f", effects="live")
+        await world.waits.wait()
+        await fork.detach(0)
+    world.waits.clear()
+    async with Runtime(world.log) as runtime:
+        session = await runtime.resume("f", world.host("b"), on_diverged="hold")
+        playback = session._board.admits
+        assert playback is not None
+        assert not list(session._board.running())
+        ended = await session.cancel()
+        assert ended is not None
+        assert ended.kind == "cancelled"
+        assert session._board.admits == playback
+        assert not session._board.is_held
+        await session.close()
+    assert not world.waits.is_set()
+    assert Recording.open(world.reader, "f").verify().is_ok
+
+
+@live
 async def test_two_cancels_at_once_take_the_session_up_once(world: World) -> None:
     async with Runtime(world.log) as runtime:
         session, _ = await diverged_at_wake(world, runtime)
