@@ -128,7 +128,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
             "forks: approved at 8",
         ],
         ["fork-no-effect", "fork-effects-once", "fork-fresh-reads", "fork-needs-effect", "fork-results-once"],
-        ["Results given once"],
+        ["Results given once", "Starts in forks"],
         ["effects-run-silently", "people-not-asked", "idempotent-is-read", "old-reads-after-an-effect"],
     ),
     "file_history": Feature(
