@@ -20,8 +20,8 @@ def first_turn(call: CallModel) -> TurnRequested | None:
 
 def wish_in(body: object) -> TurnRequested | None:
     """Return the request for a turn that a message is; None for any other message."""
-    if isinstance(body, RunStep):
-        return turn_of(body)
-    if isinstance(body, CallModel):
+    if type(body) is TurnRequested:
+        return body
+    if type(body) is CallModel:
         return first_turn(body)
-    return body if isinstance(body, TurnRequested) else None
+    return turn_of(body) if type(body) is RunStep else None

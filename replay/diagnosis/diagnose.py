@@ -173,16 +173,22 @@ class Diagnosis:
         return each_once(sorted(found, key=lambda one: (_ORDER[one.kind], one.seq)))
 
 
+_OPENING: Final = b'"opening":'
+
+
 def diagnose(source: Source, refused_by: Callable[[Suspects], Sequence[RefusedCall]]) -> list[Finding]:
     """Return the findings of a session, its digests checked. refused_by: the calls that suspects refused."""
     found = Diagnosis()
     takers = _Takers(found)
+    grants = takers[b"CallModel"]
     for page in source.sealed_pages():
         rows, takes = [], []
         for row in page:
             body = row.body
             # `kind_of` in place: it is asked of every event
-            if of_kind := takers[body[START : body.index(b'"', START)]]:
+            of_kind = takers[body[START : body.index(b'"', START)]]
+            # A `CallModel` without an opening is not decoded, as most are: a `TurnRequested` says it all.
+            if of_kind and (of_kind is not grants or _OPENING in body):
                 rows.append(row)
                 takes.append(of_kind)
         for event, each in zip(source.events(rows), takes, strict=True):

@@ -47,13 +47,13 @@ class OtherModels:
     def take(self, event: Event) -> None:
         """Take in the model of an agent, a request or a reply."""
         body = event.body
-        if (turn := wish_in(body)) is not None:
-            self._asked[event.sender] = turn.model or self._first.get(event.sender, "")
-        elif type(body) is ModelReplied:
+        if type(body) is ModelReplied:
             if body.status != "ok":
                 self._failed[event.recipient] = body.failure.code if body.failure is not None else body.status
             else:
                 self._reply(event, body)
+        elif (turn := wish_in(body)) is not None:
+            self._asked[event.sender] = turn.model or self._first.get(event.sender, "")
         elif isinstance(body, Begin) and not body.model.is_program:
             self._first[event.recipient] = body.model.name
             self._known |= {body.model.name, *(one.name for one in body.model.fallback)}
@@ -94,9 +94,10 @@ class AboveNeed:
     def take(self, event: Event) -> None:
         """Take in a request or its answer."""
         body = event.body
-        if (turn := wish_in(body)) is not None:
-            self._needs[event.sender] = turn.need.tokens
-        elif type(body) is ModelReplied and body.usage is not None:
+        if type(body) is not ModelReplied:
+            if (turn := wish_in(body)) is not None:
+                self._needs[event.sender] = turn.need.tokens
+        elif body.usage is not None:
             need = self._needs.get(event.recipient, 0)
             if need and body.usage.tokens > need:
                 who = f"turn {body.turn} of {event.recipient}"
