@@ -146,7 +146,7 @@ def test_a_server_that_is_not_there_is_tried_again_and_named_once(
     async def scene() -> None:
         async with listens(place) as (listener, heard):
             listener.change({"a": EVENTS})
-            await until(lambda: "a" in heard.rows())
+            await until(lambda: "a" in heard.rows() and heard.states)  # the state comes by the loop
             assert (attempts, heard.states) == (4, [True])
 
     monkeypatch.setattr(Link, "connect", connects)
