@@ -76,4 +76,4 @@ async def main(version: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main("".join(sys.argv[1:]) or "2.0"))

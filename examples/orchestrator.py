@@ -71,7 +71,8 @@ async def orchestrator(ctx: ProgramContext, prompt: str) -> str:
 
 
 if __name__ == "__main__":
-    outcome = Runtime("orchestrator.db", model=ScriptedModel(decide)).run_sync(orchestrator, sys.argv[1])
+    question = " ".join(sys.argv[1:]) or "Is a heat pump worth it?"
+    outcome = Runtime("orchestrator.db", model=ScriptedModel(decide)).run_sync(orchestrator, question)
     print(outcome.text)
     for one in outcome.delegations:
         print(f"  {one.address} {one.profile}: {one.kind}")
