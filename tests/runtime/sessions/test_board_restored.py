@@ -112,6 +112,7 @@ def test_a_board_has_no_parts_of_a_session_before_it_is_connected() -> None:
         board.on_cut_off()
         assert (board.keeps(OTHER), board.on_diverged("host", "why")) == (False, False)
         assert (board.writing(), board.is_gated, board.waits, board.admits) == (set(), False, None, None)
+        assert not board.is_held
         assert (board.is_still, board.is_cut_off, board.error, board.seq) == (False, False, None, 0)
         board.dismiss("host.9")
         assert board.inputs.has("host", CALL, InputAsked(NULL))

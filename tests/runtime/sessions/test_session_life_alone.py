@@ -54,7 +54,7 @@ class Life(SessionLife):
     def begin(self) -> "Life":
         """Connect live parts."""
         board: Any = SimpleNamespace(
-            error=None, waits=None, admits=None, seq=7,
+            error=None, waits=None, is_held=False, seq=7,
             gate=SimpleNamespace(open={}),
             running=lambda: self.running, writing=lambda: self.writing,
             stand_still=lambda: self.done.append("still"),
@@ -407,7 +407,7 @@ def test_a_session_that_was_told_to_crash_goes_on() -> None:
         life._when_diverged = "crash"
         life.begin()
         assert life.board.on_diverged("host", "why") is False
-        assert (life._diverged, life._detaching, life.board.admits) == (None, None, None)
+        assert (life._diverged, life._detaching, life.board.is_held) == (None, None, False)
 
     run(work)
 
@@ -424,11 +424,11 @@ def test_a_session_that_is_held_or_ends_stands_still_without_a_second_detach(bef
         assert life._detaching is first
         assert life._diverged is None
         if before == "hold":
-            assert life.board.admits(None) is None
+            assert life.board.is_held
             life._may_start_again()
-            assert (life._when_diverged, life.board.admits) == ("wait", None)
+            assert (life._when_diverged, life.board.is_held) == ("wait", False)
         else:
-            assert life.board.admits is None
+            assert not life.board.is_held
 
     run(work)
 
@@ -500,7 +500,7 @@ def test_two_callers_take_up_a_session_that_waits_for_its_code_once() -> None:
         await asyncio.gather(*both)
         assert life.done.count("checked") == 1, "it wakes once"
         assert life.board is not first
-        assert life.board.admits(None) is None
+        assert life.board.is_held
         assert (life._slept.head, life._diverged, life._detaching, life._writes) == (END, None, None, None)
         assert not life._last.done()
         assert not life._is_over

@@ -110,7 +110,7 @@ def test_the_end_of_an_ask_lets_a_held_session_start_and_counts_idle_time_from_t
         await asyncio.sleep(0)
         session._when_diverged = "hold"
         await asking
-        assert (session._when_diverged, session._board.admits, done) == ("wait", None, ["idle"])
+        assert (session._when_diverged, session._board.is_held, done) == ("wait", False, ["idle"])
 
     run(body, MODEL)
 
