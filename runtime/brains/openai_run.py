@@ -43,7 +43,7 @@ from callboard.runtime.models.fallback import ModelChoice
 from callboard.runtime.programs.context import ProgramContext
 
 Input: TypeAlias = str | list[TResponseInputItem] | RunState
-"""What a run begins with."""
+"""The input of a run: a text, messages, or the state of an interrupted run."""
 
 Invoke = Callable[[FrameworkContext, str], Awaitable[object]]
 

@@ -109,7 +109,7 @@ class WorkerCapacity:
             grants = await self._leases.share(
                 lambda one: one.report(model, reports, limits, self._timeout_ms)
             )
-        except Exception as error:  # whatever it is: calls would wait for ever if reports ended
+        except Exception as error:  # of any kind: without reports, calls would wait forever
             logger.warning("the capacity of %s was not shared this time: %s", model, failure_text(error))
             return
         for part, said, grant in zip(parts, reports, grants, strict=True):

@@ -1,4 +1,4 @@
-"""What the stories share that tell one cause in many wordings, by other tools and in other languages."""
+"""Shared parts of the stories that vary one cause: in its wording, its tools and its language."""
 
 from collections.abc import Callable
 from typing import NamedTuple

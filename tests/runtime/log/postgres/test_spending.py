@@ -94,7 +94,7 @@ def test_what_a_crash_left_open_is_charged_once(place: OnServer) -> None:
         assert found.reserved == (reserved("s", 2, epoch),)
         assert [one.amount for one in found.spent] == [Need(100, 7)] * 2
         assert [one.at_ms for one in await log.spending.unlogged()] == [5]
-        other = BudgetLimit(*SPANS[1])  # what was handed over counts as reserved, beside what was charged
+        other = BudgetLimit(*SPANS[1])  # handed-over amounts count as reserved, in addition to the charges
         fits = [
             await log.spending.reserve(reserved("s", 5), [BudgetLimit(*SPANS[0], tokens), other])
             for tokens in (299, 300)
