@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -116,15 +117,18 @@ def test_a_write_in_the_same_reply_ends_what_its_siblings_read() -> None:
 
 
 def counter(runs: list[int]) -> Callable[[], Agent]:
+    made = count(1)  # an `id` may be that of an instance that is gone
+
     def make() -> Agent:
         own: list[int] = []
+        number = next(made)
 
         @tool(effect="read", cache=True)
         def look(n: int) -> str:
             """Look at this instance."""
             own.append(n)
             runs.append(n)
-            return f"{len(own)} of {id(own)}"
+            return f"{len(own)} of instance {number}"
 
         return Agent("counter", description="Counts.", tools=[look])
 
