@@ -28,6 +28,6 @@ def unsuitable(value: object) -> str:
     if isinstance(value, set | frozenset):
         return "is a set, whose order is chance: write sorted(...)"
     return (
-        f"is a {type(value).__name__:.80}, which is not JSON: pass text, a number, a bool, None, a list, "
-        "a dict with text keys, a dataclass, a msgspec Struct or a pydantic model"
+        f"is of type {type(value).__name__:.80}, which is not JSON: pass text, a number, a bool, None, "
+        "a list, a dict with text keys, a dataclass, a msgspec Struct or a pydantic model"
     )

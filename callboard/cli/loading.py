@@ -102,13 +102,14 @@ def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
         return value
     if not callable(value) or not _takes_nothing(value):
         raise misused(
-            f"{source}:{attribute} is a {type(value).__name__}, neither an Agent nor a function without "
-            f"arguments that returns one; {_agents_in(module)}"
+            f"{source}:{attribute} is of type {type(value).__name__}, neither an Agent nor a function "
+            f"without arguments that returns one; {_agents_in(module)}"
         )
     made = _call(value, source, attribute)
     if not isinstance(made, Agent):
         raise misused(
-            f"{source}:{attribute}() returned a {type(made).__name__}, not an Agent; {_agents_in(module)}"
+            f"{source}:{attribute}() returned a value of type {type(made).__name__}, not an Agent; "
+            f"{_agents_in(module)}"
         )
     return made
 

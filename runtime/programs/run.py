@@ -370,7 +370,7 @@ def _ending_with_value(value: object) -> Ending:
         data = to_json(value, max_depth=VALUE_DEPTH_MAX, what="it")
     except InvalidPrompt as error:
         raise ProgramCrashed(
-            f"the program returned a {type(value).__name__}, which is not JSON: {error}"
+            f"the program returned a value of type {type(value).__name__}, which is not JSON: {error}"
         ) from None
     return Ending(bytes(data).decode(), data)
 

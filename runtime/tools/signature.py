@@ -248,10 +248,14 @@ def _shape(
         (top,), parts = msgspec.json.schema_components((shape,), schema_hook=_anything)
         decoder = msgspec.json.Decoder(shape)
     except Exception as error:  # of msgspec, or of the types' own code
+        alone = fields if len(fields) > 1 else []
+        for field in alone:
+            _shape([field], name)  # raises for the one at fault, with its name
+        who = "the parameters together have" if alone else f"parameter {fields[0][0]!r} has"
         reason = str(error).replace("\n", " ")[:400]
         raise InvalidAgent(
-            f"tool {name}: a parameter has a type that JSON cannot represent; use text, numbers, bools, "
-            f"lists, dicts, Literal, dataclasses, TypedDicts, msgspec Structs or pydantic models ({reason})"
+            f"tool {name}: {who} a type that JSON cannot represent; use text, numbers, bools, lists, dicts, "
+            f"Literal, dataclasses, TypedDicts, msgspec Structs or pydantic models ({reason})"
         ) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)
@@ -263,4 +267,4 @@ def _shape(
 def _anything(kind: type) -> dict[str, object]:
     if kind is object:
         return {"type": _ANYTHING}
-    raise NotImplementedError
+    raise TypeError(f"{kind!r} has no form in JSON")

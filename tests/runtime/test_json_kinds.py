@@ -21,7 +21,7 @@ def test_a_model_of_pydantic_gives_plain_values() -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(b"x", "decode it"), ({1}, "write sorted"), (object(), "is a object, which is not JSON")],
+    [(b"x", "decode it"), ({1}, "write sorted"), (object(), "is of type object, which is not JSON")],
 )
 def test_a_value_without_json_is_told_what_to_pass_instead(value: object, words: str) -> None:
     assert words in unsuitable(value)

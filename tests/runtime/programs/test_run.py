@@ -335,7 +335,7 @@ def test_a_result_that_is_no_json_is_named_by_its_type() -> None:
     async def sets(ctx: ProgramContext, prompt: str) -> object:
         return {1, 2}
 
-    with pytest.raises(ProgramCrashed, match="returned a set, which is not JSON"):
+    with pytest.raises(ProgramCrashed, match="returned a value of type set, which is not JSON"):
         started(sets).step((), T0)
 
 
@@ -351,7 +351,7 @@ def test_a_result_that_is_too_large_or_too_deep_is_refused_with_the_reason() -> 
 
     with pytest.raises(ProgramCrashed, match=r"returned a list of 18,000,072 bytes .* at most 15,728,640"):
         started(large).step((), T0)
-    with pytest.raises(ProgramCrashed, match=r"a list, which is not JSON: it at .* nested too deeply"):
+    with pytest.raises(ProgramCrashed, match=r"of type list, which is not JSON: it at .* nested too deeply"):
         started(deep).step((), T0)
 
 

@@ -188,6 +188,7 @@ def test_signatures_that_cannot_work_say_what_to_change() -> None:
     def unknown(a: "NotThere") -> None: ...  # type: ignore[name-defined]  # noqa: F821  # the subject of this test
     def twice(a: ToolContext, b: ToolContext) -> None: ...
     def mixed(a: Point | Options) -> None: ...
+    def second(a: int, place: dict[str, pathlib.Path]) -> None: ...
 
     assert "'*args: int' cannot be filled" in refusal(star)
     assert "'**kwargs: int' cannot be filled" in refusal(stars)
@@ -196,6 +197,8 @@ def test_signatures_that_cannot_work_say_what_to_change() -> None:
     assert "apply tool() to the bound method" in refusal(method)
     for unsuitable in (path, nested, function, mixed):
         assert "use text, numbers" in refusal(unsuitable)
+    assert "parameter 'place' has a type" in refusal(second)
+    assert f"{pathlib.Path!r} has no form in JSON" in refusal(second)
     assert "add | None" in refusal(none)
     assert "cannot be resolved" in refusal(unknown)
     assert "both want the ToolContext" in refusal(twice)
