@@ -91,7 +91,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.protocol.usage import ZERO, priced
+from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import FirstTurn, Settled
 
 
@@ -264,8 +264,6 @@ def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     is_direct = state.program is not None and state.program.is_direct
     is_granted = is_direct or stop.granted == (state.turn, state.attempt)
     is_model_out = may_be_out and is_granted
-    if stop.granted > (state.turn, state.attempt):  # its decider raised on the `Begin` with that grant
-        state = replace(state, owed=Settled(ZERO))
     if state.compaction is not None and state.compaction.pending is not None:
         return drain(replace(given_up(state), phase="stopping", is_model_out=is_model_out))
     if may_be_out and state.attempt == 1 and not is_model_out:

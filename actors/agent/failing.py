@@ -8,6 +8,8 @@ from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import AgentInput, Begin, Stopped
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import Settled
 
 
 def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
@@ -19,9 +21,11 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     if state.phase == "idle" and not isinstance(body, Begin):
         return state, ()
     if state.phase not in ("failed", "stopping"):
-        failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
+        state = replace(state, phase="failed", is_model_out=state.phase == "thinking")
+        if isinstance(body, Begin) and body.granted is not None:
+            state = replace(state, owed=Settled(ZERO))  # the call that was granted is never made
         try:
-            return decide_agent(failed, seq, body)
+            return decide_agent(state, seq, body)
         except Exception:  # not even counting works; the log has the first failure
             return _forget_all(state)
     return _forget_all(state)

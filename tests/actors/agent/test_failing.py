@@ -139,3 +139,9 @@ def test_an_agent_that_fails_on_its_begin_settles_the_turn_granted_with_it_as_un
     agent = AgentHarness()
     assert agent.fails(replace(agent.begin(), granted=Need(9))) == []
     assert agent.hears(Stop("crashed", (1, 1))) == [Stopped(Settled(ZERO))]
+
+
+def test_an_agent_that_fails_again_settles_the_turn_granted_with_its_begin_as_unused() -> None:
+    agent = AgentHarness()
+    agent.fails(replace(agent.begin(), granted=Need(9)))
+    assert agent.fails(Stop("crashed", (1, 1))) == [Stopped(Settled(ZERO))]
