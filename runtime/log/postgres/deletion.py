@@ -48,10 +48,17 @@ _TABLES: Final = (
     "removals",
     "tags",
     "usage",
+    "budgets",
     "reservations",
     "reserved",
-    "leases",
+    "unlogged",
     "workers",
+    "leases",
+    "capacity",
+    "places",
+    "commands",
+    "followers",
+    "followed",
 )
 _EMPTY: Final = (
     "SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid "
@@ -66,7 +73,6 @@ def take_out(tables: Tables, entry: Entry) -> int:
     """
     last = max(tables.forks(entry.session_id).values(), default=0)
     tables.rows("DELETE FROM {s}.tags WHERE session = %s", (entry.number,))
-    tables.rows("DELETE FROM {s}.leases WHERE session = %s", (entry.session_id,))
     if last:
         tables.rows(_HIDE, (last, Bytea(tables.digest_at(entry, last)), entry.number))
     else:
