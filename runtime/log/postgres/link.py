@@ -99,7 +99,6 @@ class Link:
             except Cut:
                 if self._is_inside:
                     raise
-                self.again(doing)
         raise StoreFailed(
             f"{self.address}: {doing} failed: the connection is cut each time; look for its cause"
         )
@@ -143,7 +142,7 @@ class Link:
             try:
                 return self._transact_once(doing, work)
             except Cut:
-                continue
+                pass
             except self._driver.Error as error:
                 if not is_repeatable(error):
                     raise store_error(error, self.address, doing) from error
@@ -193,8 +192,7 @@ class Link:
             with selectors.DefaultSelector() as selector:
                 selector.register(other, selectors.EVENT_READ)
                 selector.register(connection.fileno(), selectors.EVENT_READ)
-                if not any(key.fileobj is not other for key, _ in selector.select(timeout_s)):
-                    return
+                selector.select(timeout_s)
             connection.pgconn.consume_input()
             while (found := connection.pgconn.notifies()) is not None:
                 connection.pgconn.notify_handler(found)
@@ -207,7 +205,6 @@ class Link:
     def again(self, doing: str) -> None:
         """Connect again, with patience for a server that starts. Raises StoreFailed."""
         self._check()
-        self.drop()
         self._connect_soon(f"{doing} after a cut connection", is_passing)
 
     def _connect_soon(self, doing: str, passes: Callable[[Exception], bool]) -> None:

@@ -18,7 +18,7 @@ from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.migrating import check_version, migrate, newest, version
 from callboard.runtime.log.postgres.schema import VIEW, check_age, check_server, quoted
 
-_KEYS: Final = ("schema", "digest", "key_check", "encryption")
+_KEYS: Final = ("digest", "key_check", "encryption")  # `version` has asked for the others
 
 
 def prepare(link: Link, hash_chain: HashChain, encryption_key: bytes | None) -> Cipher | None:

@@ -95,6 +95,34 @@ def test_a_closed_session_takes_no_new_command(place: OnServer) -> None:
     on_tables(place, work)
 
 
+def test_a_session_that_is_there_waits_for_its_own_agent_with_the_tags_of_its_command(
+    place: OnServer,
+) -> None:
+    async def scene() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        await log.close()
+        execute(f"UPDATE {place.schema}.sessions SET host = 'its own'")
+
+    asyncio.run(scene())
+
+    def work(tables: LeaseTables) -> None:
+        commands = tables.commands
+        commands.add("s", "r", "{}", "another", ["a:b:c", "plain"])
+        commands.add("new", "r", "{}", "first")
+        commands.add("new", "r2", "{}", "second")
+        hosts = {one.session: one.host for one, _ in tables.waiting(9)}
+        assert hosts == {"s": "its own", "new": "first"}
+        scopes = tables._run("SELECT session, scopes, tags FROM {s}.leases ORDER BY session")
+        assert scopes == [
+            ("new", [], ""),
+            ("s", ["a:*=a:b:c", "a:b:*=a:b:c"], '["a:b:c","plain"]'),
+        ]
+
+    on_tables(place, work)
+
+
 def test_an_append_marks_its_commands_and_a_refused_one_marks_none(place: OnServer) -> None:
     async def scene() -> None:
         log = PostgresLog(place.url)
@@ -112,7 +140,7 @@ def test_an_append_marks_its_commands_and_a_refused_one_marks_none(place: OnServ
             )
             assert isinstance(answer, Head)
             rows = [await leases.change(lambda one, n=name: one.commands.find("s", n)) for name in "ab"]  # type: ignore[misc]  # a lambda's default
-            assert [row and row.seq for row in rows] == [1, 0]
+            assert [row and (row.seq, row.is_waiting) for row in rows] == [(1, False), (0, True)]
             await log.append([Append("s", 2, 1, events(3, 3), carried=[Carried(first.number, 3)])])
             row = await leases.change(lambda one: one.commands.find("s", "a"))
             assert row is not None

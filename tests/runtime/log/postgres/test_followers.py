@@ -95,3 +95,15 @@ def test_followers_are_counted_with_what_they_follow(tables: FollowerTables) -> 
     ]
     assert all(0 < one.left_ms <= 15_000 for one in found)
     assert queue_warnings(tables.queue_usage()) == []
+
+
+def test_a_queue_that_fills_up_is_named_with_the_step_that_empties_it() -> None:
+    assert queue_warnings(0.09) == []
+    (said,) = queue_warnings(0.5)
+    assert "is 50% full" in said
+    assert "pg_terminate_backend" in said
+
+
+def test_each_wish_includes_those_before_it() -> None:
+    wishes = [EVENTS, HOST_TEXT, ALL_TEXT]
+    assert sorted(set(wishes)) == wishes

@@ -3,8 +3,10 @@
 import os
 import socket
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 
 from callboard.actors.protocol.errors import StoreFailed, StoreLocked, StoreUnreadable
@@ -16,6 +18,7 @@ from callboard.runtime.log.postgres.link import (
     Link,
 )
 from tests.postgres_server import execute, shared
+from tests.tables import table
 
 
 @pytest.fixture
@@ -186,7 +189,7 @@ def test_a_link_waits_for_notifications_and_for_its_caller() -> None:
         link.wait(woken, 0)  # not connected
     link.connect()
     link.execute("LISTEN here")
-    link.wait(woken, 0)
+    link.wait(woken, 0)  # returns, although nothing has come
     assert heard == []
     execute("NOTIFY here, 'from another'")
     while not heard:
@@ -194,7 +197,7 @@ def test_a_link_waits_for_notifications_and_for_its_caller() -> None:
     link.execute("NOTIFY here, 'its own'")  # arrives with the answer
     assert heard == ["from another", "its own"]
     wake.send(b"x")
-    link.wait(woken, 10)
+    link.wait(woken, 3_600)
     woken.recv(1)
     end(link)
     with pytest.raises(Cut):  # noqa: PT012  # the reason of the server comes before the end
@@ -202,3 +205,141 @@ def test_a_link_waits_for_notifications_and_for_its_caller() -> None:
             link.wait(woken, 10)
     for one in (link, woken, wake):
         one.close()
+
+
+# --- a driver that fails as told --------------------------------------------------------
+
+
+class Connection:
+    """A connection that raises an error at each statement, and ends as told."""
+
+    def __init__(self, error: Exception, *, closed: bool = False, broken: bool = False) -> None:
+        self.closed, self.broken = closed, broken
+        self.ended: list[int] = []
+        self._error = error
+
+    def execute(self, *_: object, **__: object) -> None:
+        raise self._error
+
+    def close(self) -> None:
+        self.ended.append(1)
+
+
+def linked(*connections: Connection, monkeypatch: pytest.MonkeyPatch) -> Link:
+    """Return a link that gets these connections, one after the other; the last one stays."""
+    link, left = Link(address_of("postgresql://h/db")), [*connections]
+
+    def connect() -> None:
+        link._connection = left.pop(0) if len(left) > 1 else left[0]
+
+    monkeypatch.setattr(link, "_connect", connect)
+    assert (link.server, link.is_pooled) == (0, False)
+    return link
+
+
+def refused(state: str) -> psycopg.Error:
+    error = psycopg.errors.lookup(state)("words")
+    assert error.sqlstate == state
+    return error
+
+
+@table(
+    "error, ends, raised, is_dropped",
+    [
+        (psycopg.OperationalError("gone"), {"closed": True}, Cut, True),
+        (psycopg.OperationalError("gone"), {"broken": True}, Cut, True),
+        (refused("40001"), {}, psycopg.errors.SerializationFailure, False),
+        (refused("23505"), {}, psycopg.errors.UniqueViolation, False),
+        (refused("42601"), {}, StoreFailed, False),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates"), {}, StoreFailed, False),
+    ],
+)
+def test_an_error_is_raised_as_its_caller_can_use_it(
+    error: Exception, ends: dict[str, bool], raised: type[Exception], is_dropped: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        connection = Connection(error, **ends)
+        link = linked(connection, monkeypatch=monkeypatch)
+        with pytest.raises(raised):
+            link.execute("SELECT 1", (), "writing")
+        assert (link._connection is None) == is_dropped == bool(connection.ended)
+
+
+def test_a_connection_that_is_cut_each_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = linked(Connection(psycopg.OperationalError("gone"), closed=True), monkeypatch=monkeypatch)
+    with pytest.raises(StoreFailed, match="reading failed: the connection is cut each time"):
+        link.read("SELECT 1")
+    with pytest.raises(StoreLocked, match="saving is in the way of other transactions each time"):
+        link.transact("saving", lambda: None)
+
+
+def test_a_transaction_is_repeated_only_after_a_conflict_with_longer_and_longer_pauses(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses, left = list[float](), [refused("40P01"), refused("40001"), refused("23505"), refused("23505")]
+    monkeypatch.setattr(link, "pause", pauses.append)
+
+    def work() -> None:
+        raise left.pop(0)
+
+    with pytest.raises(StoreFailed, match=r"saving failed: words \(23505\)"):
+        link.transact("saving", work)
+    assert (pauses, len(left)) == ([0, links.PAUSE_S], 1)
+
+
+def test_a_transaction_whose_rollback_fails_leaves_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Connection(psycopg.OperationalError("gone"))
+    link = linked(connection, monkeypatch=monkeypatch)
+    link.connect()
+    real = link.execute
+    monkeypatch.setattr(link, "execute", lambda *given: [("7",)] if given[0] is _BEGIN else real(*given))
+
+    def work() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        link.transact("saving", work)
+    assert connection.ended == [1]
+    assert link._connection is None
+
+
+def test_the_outcome_of_a_transaction_is_asked_for_until_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, pauses = Link(address_of("postgresql://h/db")), list[float]()
+    answers = ["in progress", "in progress", "aborted", "committed"]
+    monkeypatch.setattr(link, "pause", pauses.append)
+    monkeypatch.setattr(link, "read", lambda *_: [(answers.pop(0),)])
+    assert [link._is_committed("7", "saving") for _ in range(2)] == [False, True]
+    assert pauses == [links.PAUSE_S] * 2
+
+
+@table(
+    "error",
+    [psycopg.OperationalError("closed"), OSError("closed"), ValueError("Invalid file descriptor: -1")],
+)
+def test_a_connection_that_is_closed_while_its_link_waits_is_cut(error: Exception) -> None:
+    def fileno() -> int:
+        raise error
+
+    link = Link(address_of("postgresql://h/db"))
+    link._connection = SimpleNamespace(fileno=fileno, close=lambda: None)
+    woken, wake = socket.socketpair()
+    with woken, wake, pytest.raises(Cut):
+        link.wait(woken, 0)
+    assert link._connection is None
+
+
+def test_a_transaction_can_be_the_tenth_and_a_statement_without_values_may_have_a_percent_sign(
+    link: Link,
+) -> None:
+    for number in range(10):
+        assert link.transact("test", lambda number=number: link.read("SELECT %s", (number,))) == [(number,)]  # type: ignore[misc]  # a lambda's default
+    assert link.read("SELECT '50%'") == [("50%",)]
+
+
+def test_a_peer_that_has_vanished_is_noticed_within_half_a_minute(link: Link) -> None:
+    given = {name: str(value) for name, value in link._connection.info.get_parameters().items()}
+    probes = int(given["keepalives_interval"]) * int(given["keepalives_count"])
+    assert int(given["keepalives_idle"]) + probes <= 30
+    assert int(given["tcp_user_timeout"]) <= 30_000
+    assert int(given["connect_timeout"]) <= 30
+    assert given["application_name"] == "callboard"

@@ -179,6 +179,21 @@ def test_a_table_meta_without_a_value_is_damage(place: OnServer, key: str) -> No
     assert repr(key) in refused(CorruptLog, place.url)
 
 
+def test_digests_of_another_kind_are_damage(place: OnServer) -> None:
+    open_once(place.url)
+    place.is_changed = True
+    execute(f"UPDATE {place.schema}.meta SET value = 'md5' WHERE key = 'digest'")
+    assert "no valid 'digest'" in refused(CorruptLog, place.url)
+
+
+def test_only_a_log_in_plain_text_has_a_view_for_people(place: OnServer) -> None:
+    with on_server(KEY) as secret:
+        open_once(place.url)
+        open_once(secret.url, encryption_key=KEY)
+        views = "SELECT schemaname FROM pg_views WHERE viewname = 'log' AND schemaname = ANY(ARRAY"
+        assert execute(f"{views}['{place.schema}', '{secret.schema}'])") == [(place.schema,)]
+
+
 def test_two_clusters_in_one_database_have_a_schema_each(place: OnServer) -> None:
     async def work() -> None:
         with on_server() as second:
