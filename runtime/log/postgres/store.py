@@ -8,7 +8,7 @@ reads where each session stands, and sends the events of those again that stand 
 same comparison. So the old statement and the new one cannot both be stored, whichever comes first.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -45,7 +45,7 @@ from callboard.runtime.log.protocol import (
 from callboard.runtime.log.session_rows import HIDDEN, SessionQuery, SessionRow
 
 T = TypeVar("T")
-_REFUSALS: Final = (Fenced, WrongHead, SessionNotFound)
+_REFUSALS: Final = (Fenced, WrongHead)
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 EVENT_BYTES: Final = 180  # in the table and its index, beside the body
 
@@ -96,7 +96,9 @@ class Memory:
             self.blobs.clear()
         for move in moves:
             self.known[move.session_id] = move.known._replace(head=move.head)
-            self.blobs.update(cut.digest for cuts in move.cuts() for cut in cuts)
+            values = {cut.digest: cut.data for cuts in move.cuts() for cut in cuts}
+            self.written += sum(len(values[new]) for new in values.keys() - self.blobs)
+            self.blobs.update(values)
             self.written += sum(len(body) + EVENT_BYTES for one in move.sealings for body in one.bodies)
 
 
@@ -138,9 +140,8 @@ class PostgresStore:
         for part in batch:
             now = found.get(part.session_id)
             if now is None:
-                known.pop(part.session_id, None)
                 plan.answers.append(no_session(part.session_id))
-            elif is_asked and _is_other(former.get(part.session_id), now):
+            elif _is_other(former.get(part.session_id), now):
                 plan.answers.append(_lost(part))
             else:
                 plan.add(part, now)
@@ -164,7 +165,8 @@ class PostgresStore:
             if not left:
                 return self._noted(plan, refused)
             try:
-                moved = self._send(plan, left.values())
+                # A transaction cannot send again, so it sends every value.
+                moved = self._send(plan, left.values(), () if is_inside else self._memory.blobs)
             except Cut:
                 if is_inside:
                     raise
@@ -172,9 +174,11 @@ class PostgresStore:
                 refused |= self._settle(left)
                 continue
             except self._driver.Error as error:
+                if is_inside:  # its transaction is repeated, or says what is wrong
+                    raise
                 self._memory.blobs.clear()  # one that was thought to be there may be gone
                 is_lost = isinstance(error, self._driver.errors.ForeignKeyViolation)
-                if is_inside or not (is_lost or is_repeatable(error)):
+                if not (is_lost or is_repeatable(error)):
                     raise store_error(error, self.link.address, "append") from error
                 self.link.pause(PAUSE_S * attempt)
                 continue
@@ -187,8 +191,8 @@ class PostgresStore:
         self._memory.note(move for name, move in plan.moves.items() if name not in refused)
         return refused
 
-    def _send(self, plan: Plan, moves: Iterable[Move]) -> set[int]:
-        statement, values = plan.statement(moves, self._memory.blobs, self.spending)
+    def _send(self, plan: Plan, moves: Iterable[Move], sent: Collection[bytes]) -> set[int]:
+        statement, values = plan.statement(moves, sent, self.spending)
         rows = self.link.execute(statement.replace("{s}", self.tables.schema), values, "append")
         return {number for (number,) in rows}
 
@@ -268,8 +272,7 @@ class PostgresStore:
             (answer,) = plan.answers
             if isinstance(answer, Exception):
                 raise answer
-            if self._write(plan, is_inside=True):
-                raise StoreFailed(f"{self.link.address}: the first events of {session_id} were refused")
+            self._write(plan, is_inside=True)
             return plan, number
 
         plan, number = self.link.transact("fork", work)
