@@ -270,7 +270,8 @@ class MemoryReader(LogReader):
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
-        rows = self._rows(self.session(session_id), first, max(0, last - first + 1))
+        first = max(first, 1)
+        rows = self._rows(self.session(session_id), first, last - first + 1)
         own = (row for row in rows if address in (row.recipient, row.sender))
         return [row.whole() for row in islice(own, limit)]
 

@@ -66,9 +66,9 @@ class Entry(NamedTuple):
     epoch: int
     head: Head
     origin: bytes
-    base: int = 0
-    parent: str = ""
-    is_hidden: bool = False
+    base: int
+    parent: str
+    is_hidden: bool
 
     @property
     def before(self) -> Head:

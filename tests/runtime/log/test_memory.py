@@ -103,6 +103,31 @@ def test_a_session_is_taken_over_once_its_last_events_were_checked() -> None:
     run(work)
 
 
+def test_a_page_from_before_the_first_event_begins_with_it(tmp_path: Path) -> None:
+    log, file = MemoryLog(), SQLiteLog(tmp_path / "log.db")
+    for one in (log, file):
+        filled(one)
+    with SQLiteReader(file.path) as reader:
+        for each in (MemoryReader(log), reader):
+            assert [row.seq for row in each.events("s", 0, 3)] == [1, 2, 3]
+            assert [row.seq for row in each.events_of("s", HOST, -3, 2)] == [1, 2]
+            assert each.events_of("s", HOST, 3, 1) == []
+
+
+def test_a_fork_of_a_damaged_session_is_refused() -> None:
+    log = MemoryLog()
+    filled(log)
+    rows = log._sessions["s"].rows
+    rows[0] = rows[0].replace(b"reason 1", b"reason 9")
+
+    async def work() -> None:
+        await log.open()
+        with pytest.raises(CorruptLog):
+            await log.fork("f", 1, "", "s", 2)
+
+    run(work)
+
+
 def test_a_value_that_many_events_carry_is_kept_once() -> None:
     log = MemoryLog()
     filled(log)

@@ -184,6 +184,7 @@ def test_nobody_deletes_the_parent_of_a_fork_while_it_is_made(
     store.append(batch(names="a"))
     store.fork("f", 1, "", "a", 2, events(3, 4))
     store.delete("a", keep_forks=True)
+    assert [type(one) for one in store.take_over(["a"])] == [SessionNotFound], "it is there for its forks only"
     real, locked = store._make, list[str]()
 
     def make(*given: Any) -> int:
@@ -200,6 +201,28 @@ def test_nobody_deletes_the_parent_of_a_fork_while_it_is_made(
     assert store.fork("g", 1, "", "f", 2, []).seq == 2
     assert locked == ["a", "f"]
     assert store.tables.entry("g").parent == "a"
+
+
+def test_a_session_is_locked_and_checked_while_it_is_taken_over(
+    store: PostgresStore, place: OnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.append(batch())
+    real, locked = store.tables.verify_tails, list[str]()
+
+    def verify(*given: Any) -> None:
+        query = f"SELECT 1 FROM {place.schema}.sessions WHERE session_id = 'a' FOR NO KEY UPDATE NOWAIT"
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            execute(query)
+        locked.append("a")
+        real(*given)
+
+    monkeypatch.setattr(store.tables, "verify_tails", verify)
+    assert store.take_over(["a"]) == [(2, store.head("a"))]
+    assert locked == ["a"]
+    execute(f"UPDATE {place.schema}.events SET at = at + 1 WHERE seq = 3")
+    with pytest.raises(CorruptLog):
+        store.take_over(["b", "a"])
+    assert store.tables.entry("b").epoch == 1
 
 
 def test_an_append_without_events_is_sent_once_whatever_is_cut(

@@ -36,22 +36,28 @@ def test_sessions_stand_where_they_end_and_those_that_cannot_be_there_nowhere(pl
     run(work)
 
 
+ROW = "its row in the table sessions is damaged"
+
+
 @table(
-    ("statement", "said"),
+    "session, change, said",
     [
-        ("UPDATE {s}.sessions SET head = 10 WHERE id = 1", "comes after the last|is not the one"),
-        ("UPDATE {s}.sessions SET digest = origin WHERE id = 1", "is not the one that its session ends with"),
-        ("UPDATE {s}.sessions SET digest = '\\x00' WHERE id = 1", "its row in the table sessions is damaged"),
-        ("UPDATE {s}.sessions SET epoch = 0 WHERE id = 1", "its row in the table sessions is damaged"),
-        ("UPDATE {s}.sessions SET origin = '\\x00' WHERE id = 1", "continues no digest"),
-        ("UPDATE {s}.sessions SET base = 3 WHERE id = 1", "its row in the table sessions is damaged"),
+        ("s", "head = 10", "comes after the last|is not the one"),
+        ("s", "digest = origin", "is not the one that its session ends with"),
+        ("s", "digest = '\\x00'", ROW),
+        ("s", "epoch = 0", ROW),
+        ("s", "origin = '\\x00'", "continues no digest"),
+        ("s", "base = 3", ROW),
+        ("f", "base = -1", ROW),
+        ("f", "base = 10", ROW),
+        ("f", "parent = ''", ROW),
     ],
 )
-def test_a_damaged_row_of_a_session_is_found(place: OnServer, statement: str, said: str) -> None:
+def test_a_damaged_row_of_a_session_is_found(place: OnServer, session: str, change: str, said: str) -> None:
     with filled(place):
-        execute(statement.format(s=place.schema))
+        execute(f"UPDATE {place.schema}.sessions SET {change} WHERE session_id = '{session}'")
         with place.reader() as reader, pytest.raises(CorruptLog, match=said):
-            reader.verify_chain("s")
+            reader.verify_chain(session)
 
 
 def test_pages_of_a_fork_begin_and_end_at_any_event(place: OnServer) -> None:

@@ -241,6 +241,12 @@ def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: 
         tables.verify(chain, tables.entry("f"))
 
 
+def test_a_page_of_checked_events_begins_behind_a_head_and_has_so_many(tables: Tables) -> None:
+    digest = tables.events("f", 2, 1)[0].digest
+    for after, limit, wanted in ((None, 3, [1, 2, 3]), (Head(2, digest), 2, [3, 4]), (None, 99, [*range(1, 7)])):
+        assert seqs(tables.checked(HashChain(), "f", after, limit)) == wanted
+
+
 def test_a_check_of_the_tail_starts_before_the_last_events(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +312,9 @@ ODD_ID = "UPDATE sessions SET session_id = CAST(x'ff' AS TEXT) WHERE id = 4"
     ("sql", "said"),
     [
         (ODD_ID, "session number 4 has a damaged id"),
+        ("UPDATE sessions SET session_id = '' WHERE id = 4", "session number 4 has a damaged id"),
+        ("UPDATE sessions SET epoch = 'one' WHERE id = 4", "session empty"),
+        ("UPDATE sessions SET head = 'one' WHERE id = 4", "session empty"),
         ("UPDATE sessions SET head = -1 WHERE id = 4", "session empty"),
         ("UPDATE sessions SET status = 'odd' WHERE id = 4", "session empty"),
     ],
