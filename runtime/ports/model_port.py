@@ -226,7 +226,7 @@ class ModelPort:
                 close()  # else Python warns that it was never awaited
             raise
         answer = await work
-        if isinstance(answer, ModelAnswer) and answer.sent is not None and type(answer.body) is bytes:
+        if isinstance(answer, ModelAnswer) and type(answer.body) is bytes:
             self._bodies[seq] = answer.body
         return answer
 

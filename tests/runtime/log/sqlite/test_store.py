@@ -163,6 +163,18 @@ def test_so_is_one_that_another_connection_took_away(
     assert same(store.read("s", 1, 10), [large(1)])
 
 
+def test_a_session_that_another_connection_took_away_is_not_found_and_the_others_go_on(
+    store: SQLiteStore, path: Path
+) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append(name, 0, 1, events(1, 1)) for name in "st"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        take_out(other, Tables(other), Tables(other).entry("t"))
+    answers = store.append([Append(name, 1, 1, events(2, 2)) for name in "st"])
+    assert [type(one) for one in answers] == [Head, SessionNotFound]
+    assert same(store.read("s", 1, 10), events(1, 2))
+
+
 def test_a_wrong_memory_of_large_values_loses_none(
     store: SQLiteStore, connection: sqlite3.Connection
 ) -> None:
