@@ -1,6 +1,7 @@
 """The guards of a board: what waits for the disk or for room, and what comes after a failure or the end."""
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -21,8 +22,9 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EMPTY
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.board import Board, _taken
 from callboard.runtime.sessions.decider_actor import DeciderActor
+from tests.runtime.log.kit import events
 from tests.runtime.sessions.test_board import CALL_MODEL, World, boards, kinds_in
 from tests.waiting import until
 
@@ -158,6 +160,12 @@ def test_watchers_and_the_client_see_durable_events_and_others_all_that_are_post
             assert len(published) > 1
 
     asyncio.run(run())
+
+
+def test_a_head_tells_of_the_events_up_to_it() -> None:
+    left = deque(events(1, 3))
+    assert [event.seq for event in _taken(left, 2)] == [1, 2]
+    assert [event.seq for event in left] == [3]
 
 
 def test_what_waits_for_the_disk_is_called_in_the_order_of_the_log() -> None:

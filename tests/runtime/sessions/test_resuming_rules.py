@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -33,12 +33,14 @@ from callboard.actors.protocol.errors import (
     MissingType,
     MisuseError,
     SessionEnded,
+    SessionImported,
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.layers import Layer
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Finished
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.shared_state import StateKey
 from callboard.actors.protocol.upcasters import FORMAT
@@ -49,6 +51,7 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
 from callboard.runtime.schemas.output_types import OutputType
 from callboard.runtime.sessions import resuming, session_pages
 from callboard.runtime.sessions.resuming import (
+    Continuing,
     RecordedSession,
     ResumeRules,
     changes,
@@ -144,6 +147,20 @@ def test_later_events_change_what_was_said_before() -> None:
         read_back(replace(OPENED, rules=99))
 
 
+def test_an_ask_that_ended_has_the_head_of_its_end() -> None:
+    posts = (OPENED, Ask("r", text_json("go")), Finished("answered"), AskEnded("r", "answered"), Cancel("x"))
+    events = posted(*posts)
+    digests = HashChain().seal_all(NAME, GENESIS, events).digests
+    ends = {name: head for name, (_, head) in read_back(*posts).ended.items()}
+    assert ends == {"r": (4, digests[3].hex())}
+
+
+def test_a_wish_to_continue_gives_its_objects_to_the_tools() -> None:
+    deps, files, memory = object(), cast("Any", object()), cast("Any", object())
+    given = Continuing(deps=deps, files=files, memory=memory).given
+    assert (given.deps, given.files, given.memory) == (deps, files, memory)
+
+
 @pytest.mark.parametrize(
     ("now", "found"),
     [
@@ -180,6 +197,16 @@ def test_a_session_is_refused_that_went_on_elsewhere_or_needs_deps() -> None:
     with pytest.raises(MisuseError):  # its model is not there, and the ask goes on with it
         check(NAME, asked, OPENED, ResumeRules("next_ask", TYPES, has_deps=True))
     check(NAME, asked, OPENED, ResumeRules("next_ask", TYPES, models=("m",), has_deps=True))
+
+
+def test_a_session_is_refused_that_was_imported_or_that_no_budget_fits() -> None:
+    imported = read_back(replace(OPENED, files=None, imported="a proxy"))
+    with pytest.raises(SessionImported, match=r"another program \(a proxy\)"):
+        check(NAME, imported, OPENED, ResumeRules("accept", TYPES))
+    asked: list[RecordedSession] = []
+    recorded = read_back(replace(OPENED, files=None))
+    check(NAME, recorded, OPENED, ResumeRules("accept", TYPES, budgets=asked.append))
+    assert asked == [recorded]
 
 
 @pytest.mark.parametrize("is_short", [False, True])

@@ -7,7 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import StoreUnreadable
 from callboard.runtime.log.postgres.cluster import Leases
-from callboard.runtime.log.postgres.leases import FORGET_MS, LeaseTables
+from callboard.runtime.log.postgres.leases import FORGET_MS, LeaseTables, _tag_among
 from tests.postgres_server import execute
 from tests.runtime.log.postgres.places import OnServer, on_server
 
@@ -138,7 +138,8 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
         tables.submit("asked", "host", "r", "do it")
         assert names(tables, one) == ["asked"]
         assert [(row.name, row.sessions) for row in tables.workers()] == [("one", 3), ("two", 1)]
-        assert [row.state.hosts for row in tables.workers()] == [("host", "other"), ()]
+        states = [(row.state.worker, row.state.hosts) for row in tables.workers()]
+        assert states == [(one, ("host", "other")), (two, ())]
         assert all(0 < row.left_ms <= 60_000 for row in tables.workers())
         tables.commands.add("told", "r", "{}", "host")
         for session in ("idle", "told", "theirs", "asked", "none"):
@@ -224,3 +225,8 @@ def test_waiting_sessions_are_shared_by_free_slots_and_by_tag() -> None:
             assert [found.session for found, _ in tables.waiting(1)] == ["a2"]
 
         on_tables(place, work)
+
+
+def test_the_tag_of_a_session_is_the_least_that_the_pattern_names() -> None:
+    scopes = ["a:*=a:1", "of:*=of:z", "of:*=of:b"]
+    assert [_tag_among(start, scopes) for start in ("of:*=", "x:*=", "")] == ["of:*=of:b", "", ""]

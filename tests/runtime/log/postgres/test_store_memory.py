@@ -184,7 +184,9 @@ def test_nobody_deletes_the_parent_of_a_fork_while_it_is_made(
     store.append(batch(names="a"))
     store.fork("f", 1, "", "a", 2, events(3, 4))
     store.delete("a", keep_forks=True)
-    assert [type(one) for one in store.take_over(["a"])] == [SessionNotFound], "it is there for its forks only"
+    assert [type(one) for one in store.take_over(["a"])] == [SessionNotFound], (
+        "it is there for its forks only"
+    )
     real, locked = store._make, list[str]()
 
     def make(*given: Any) -> int:

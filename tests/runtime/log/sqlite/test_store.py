@@ -253,6 +253,13 @@ def test_commits_sync_again_after_a_session_was_taken_over(
     assert pragma(connection, "synchronous") == full
 
 
+def test_the_first_failure_that_ends_a_log_is_told(store: SQLiteStore) -> None:
+    for why in ("the first", "the second"):
+        store._fail(why)
+    with pytest.raises(StoreFailed, match="^the first; this log is closed for good"):
+        store.head("s")
+
+
 def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path: Path) -> None:
     class NoRollback:
         in_transaction = True
@@ -311,6 +318,28 @@ def test_a_deleted_session_is_nowhere_in_the_files(
     assert erase(store, "t") == 2
     assert connection.execute("SELECT substr(data, 2, 1) FROM blobs").fetchall() == [("u",)]
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
+
+
+def test_a_removal_that_another_process_ends_leaves_nothing_in_the_file(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.append([Append("s", 0, 1, [event(1, Cancel("secret reason"))])])
+    store.delete("s", False)
+    connection.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as again:
+        owner = prepare(again, path, "process", HashChain())
+        other = SQLiteStore(again, path, HashChain(), owner)
+        assert not other.purge()
+        again.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert b"secret" not in path.read_bytes()
+
+
+def test_a_full_vacuum_leaves_no_free_page(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    store.append([Append("s", 0, 1, [large(1, 200_000)])])
+    store.delete("s", False)
+    store.purge()
+    assert pragma(connection, "freelist_count") > 0
+    assert store.vacuum(None) == 0
 
 
 def test_events_for_a_deleted_session_are_refused_and_those_of_others_stored(store: SQLiteStore) -> None:

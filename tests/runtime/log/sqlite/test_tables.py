@@ -243,7 +243,11 @@ def test_a_whole_session_verifies_and_a_changed_or_later_event_does_not(tables: 
 
 def test_a_page_of_checked_events_begins_behind_a_head_and_has_so_many(tables: Tables) -> None:
     digest = tables.events("f", 2, 1)[0].digest
-    for after, limit, wanted in ((None, 3, [1, 2, 3]), (Head(2, digest), 2, [3, 4]), (None, 99, [*range(1, 7)])):
+    for after, limit, wanted in (
+        (None, 3, [1, 2, 3]),
+        (Head(2, digest), 2, [3, 4]),
+        (None, 99, [*range(1, 7)]),
+    ):
         assert seqs(tables.checked(HashChain(), "f", after, limit)) == wanted
 
 
