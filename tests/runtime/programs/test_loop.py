@@ -238,6 +238,15 @@ def test_all_else_of_a_loop_is_refused(call: Callable[[ProgramLoop], object], wh
         call(ProgramLoop())
 
 
+def test_the_first_refusal_of_io_is_kept() -> None:
+    loop, refused = ProgramLoop(), list[MisuseError]()
+    for name in ("stop", "add_reader", "create_server"):
+        with pytest.raises(MisuseError) as caught:
+            getattr(loop, name)()
+        refused.append(caught.value)
+    assert loop.refused is refused[1]
+
+
 def test_no_method_of_a_loop_is_left_without_an_answer() -> None:
     public = [name for name in dir(asyncio.AbstractEventLoop) if not name.startswith("_")]
     assert [

@@ -4,6 +4,8 @@ import asyncio
 import gc
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
+from time import sleep
 
 import pytest
 
@@ -80,6 +82,93 @@ def test_a_log_that_is_collected_leaves_its_connections(place: OnServer) -> None
     gc.collect()
     assert len(links) == 2
     assert all(link._is_closed.is_set() and link._connection is None for link in links)
+
+
+def test_a_log_that_is_closed_has_written_what_was_handed_over_and_leaves_its_connections(
+    place: OnServer,
+) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.create("s", 1, "")
+        await log.sessions()
+        held = log._held
+        assert held is not None
+        assert held.on_abandon is not None
+        appends = [
+            asyncio.create_task(log.append([Append("s", at, 1, events(at + 1, at + 1))])) for at in (0, 1)
+        ]
+        await asyncio.sleep(0)
+        await log.close()
+        assert execute(f"SELECT count(*) FROM {place.schema}.events") == [(2,)]
+        assert all(link._is_closed.is_set() and link._connection is None for link in held._links)
+        assert not held.on_abandon.alive
+        await asyncio.gather(*appends)
+        await log.close()
+
+    run(work)
+
+
+def test_a_log_is_abandoned_only_by_its_own_process_which_waits_for_its_threads(
+    place: OnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        await log.sessions()
+        held = log._held
+        assert held is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: -1)
+            held.abandon()
+        assert [worker._thread.is_alive() for worker in held._workers] == [True, True]
+        for worker in held._workers:  # so that they end later than they are told to
+            worker.put(partial(sleep, 0.02))
+        held.abandon()
+        assert [worker._thread.is_alive() for worker in held._workers] == [False, False]
+
+    run(work)
+
+
+def test_a_key_that_is_too_short_is_refused(place: OnServer) -> None:
+    with pytest.raises(MisuseError, match="an encryption key has at least"):
+        PostgresLog(place.url, encryption_key=b"short")
+
+
+def test_the_owner_of_a_session_is_the_worker_that_has_its_lease(place: OnServer) -> None:
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        async with log.leases() as leases:
+            one = await leases.change(lambda tables: tables.register("one", ["host"], 5, 60_000))
+            await leases.change(lambda tables: tables.hold(one, "s", "host", steal=False))
+        assert await log.owner("s") == "one"
+        log.worker = one
+        assert await log.owner("s") == ""
+        await log.close()
+
+    run(work)
+
+
+def test_reservations_are_handed_over_and_released(place: OnServer) -> None:
+    spans = (("*", "2026"),)
+
+    async def work() -> None:
+        log = place.log()
+        await log.open()
+        first, second, third = (
+            Reservation(CallKey("s", 1, "host", turn, 1), Need(10, 1), spans) for turn in (1, 2, 3)
+        )
+        for one in (first, second, third):
+            await log.spending.reserve(one, [])
+        await log.spending.release(third.key)
+        assert (await log.spending.read()).reserved == (first, second)
+        later = second._replace(key=second.key._replace(epoch=2))
+        assert await log.spending.hand_over("s", 2, [later], [], 5) == [first]
+        assert (await log.spending.read()).reserved == (later,)
+        await log.close()
+
+    run(work)
 
 
 def test_a_forked_process_opens_the_log_itself(place: OnServer, monkeypatch: pytest.MonkeyPatch) -> None:
