@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from callboard.runtime.log.cipher import Cipher, Unopenable
 
 PAYLOAD_BYTES_MAX: Final = 7_999  # of the server, fixed when it is compiled
-_FRAME_BYTES: Final = 8  # [[],[]] and a comma
+_FRAME_BYTES: Final = 6  # [[],[]], without the comma of a first part
 _PIECE_BYTES_MAX: Final = PAYLOAD_BYTES_MAX - _FRAME_BYTES - 32
 _CHARS: Final = 5_000  # of text in a part; a part that is too long in bytes is halved
 

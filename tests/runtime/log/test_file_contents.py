@@ -13,6 +13,9 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.log.file_contents import (
     Base,
     Contents,
+    _applied,
+    _common,
+    _difference,
     digest_of,
     packed,
 )
@@ -48,6 +51,31 @@ def test_a_difference_that_would_be_longer_is_stored_whole() -> None:
     assert not found.is_difference
 
 
+@table(
+    "old, new, steps",
+    [
+        (b"a\nb\nc\n", b"a\nX\nc\n", b"[[0,2],[1],[3,3]]\nX"),
+        (b"a\nb\n", b"a\nb\n", b"[[0,4]]\n"),
+        (b"", b"q", b"[[1]]\nq"),
+        (b"q", b"", b"[]\n"),
+        (b"ab", b"abab", b"[[0,2],[2]]\nab"),  # no byte is the end of two
+        (b"1\n2\n3\n4\n", b"3\n2\n1\nz", b"[[4,2],[2,2],[0,2],[1]]\nz"),
+        (b"0\nx\ny\nx\n", b"x\ny\nx\nz", b"[[2,6],[1]]\nz"),  # the place that follows is the nearest
+        (b"x\na\nx\nb\n", b"a\nx\nx\nz", b"[[2,4],[4,2],[1]]\nz"),  # else the last one
+    ],
+)
+def test_a_difference_copies_what_it_can(old: bytes, new: bytes, steps: bytes) -> None:
+    assert _difference(old, new) == steps
+    assert _applied(old, steps) == new
+
+
+@table("one, other, count", [(b"", b"x", 0), (b"abc", b"abd", 2), (b"ab", b"ab", 2), (b"ab", b"abc", 2)])
+def test_the_common_bytes_of_two_versions_are_those_at_the_beginning(
+    one: bytes, other: bytes, count: int
+) -> None:
+    assert _common(one, other) == _common(other, one) == count
+
+
 def test_equal_lines_by_the_thousand_take_no_square_of_time() -> None:
     before, after = b"\n" * 200_000, b"x\n" + b"\n" * 200_000 + b"y"
     found = packed(digest_of(after), after, Base(digest_of(before), before))
@@ -78,6 +106,8 @@ _DIGEST = digest_of(b"abc")
         _content(digest=_DIGEST, data=_zipped(b"[[]]\n"), base=digest_of(b"base")),
         _content(digest=_DIGEST, data=_zipped(b"[[0,4]]\n" * 2), base=_DIGEST),
         _content(digest=_DIGEST, data=_zipped(bytes(40_000_000))),
+        _content(digest=_DIGEST, data=base64.b64encode(zlib.compress(b"abc")[:-1]).decode()),
+        _content(digest=_DIGEST, data=_zipped(b'["abc"]\nabc'), base=digest_of(b"base")),
         _content(digest=_DIGEST, data=_zipped(b"[]\n"), base="none"),
     ],
 )

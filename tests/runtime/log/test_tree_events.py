@@ -28,11 +28,13 @@ from callboard.actors.protocol.port_messages import (
     CallTool,
     ModelReplied,
     RequestApproval,
+    RequestBudget,
     RequestCapacity,
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.prompts import ASK_MODEL
+from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.runtime.log.tree import Node, Tree, prompt_text
@@ -87,6 +89,8 @@ def test_each_message_changes_the_activity_of_its_agent(session: Session) -> Non
     assert session.node().state == "waiting for capacity of big"
     session.post(SUPERVISOR, MODEL, CallModel(HOST, 2))
     assert session.node().state == "thinking"
+    assert session.post(SUPERVISOR, "budgets", RequestBudget(HOST, 1, 1, need)) == ""
+    assert session.node().state == "waiting for budgets"
     assert session.reply(status="error") == "deciding"
     again = TurnRequested(1, 2, need, after_ms=50)
     assert session.post(HOST, SUPERVISOR, again) == "waiting to retry"
@@ -101,6 +105,14 @@ def test_each_message_changes_the_activity_of_its_agent(session: Session) -> Non
     node = session.node()
     assert (node.turns, node.retries, node.tools, node.reports) == (1, 1, 1, 1)
     assert (node.started_at, node.ended_at, node.status) == (1, session.tree.last_at, "ok")
+
+
+def test_a_step_of_a_program_is_a_turn_of_an_agent_without_a_model(session: Session) -> None:
+    assert not session.node().is_program
+    program = Begin(raw({"name": "code"}), raw("Go."), ModelSpec("code", kind="program"), Limits())
+    session.post(SUPERVISOR, KID, program)
+    assert session.post(KID, "steps", RunStep(1)) == "thinking"
+    assert (session.node(KID).is_program, session.node(KID).turns) == (True, 1)
 
 
 def test_an_agent_that_has_ended_keeps_its_first_ending_until_it_begins_again(session: Session) -> None:

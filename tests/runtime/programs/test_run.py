@@ -331,6 +331,18 @@ def test_an_error_of_a_group_is_that_of_its_task() -> None:
         run.step([answer(ask, "no", "error")], T0)
 
 
+def test_an_error_of_the_code_beside_an_end_that_it_chose_is_no_end() -> None:
+    async def both(ctx: ProgramContext, prompt: str) -> object:
+        raise ExceptionGroup("both", [ctx.fail("chosen"), ValueError("a mistake")])
+
+    assert "a mistake" in crash(both)
+
+
+def test_a_group_without_an_error_is_a_crash() -> None:
+    with pytest.raises(ProgramCrashed):
+        run_module._ending_by(ValueError("a mistake"))
+
+
 def test_a_result_that_is_no_json_is_named_by_its_type() -> None:
     async def sets(ctx: ProgramContext, prompt: str) -> object:
         return {1, 2}
@@ -483,8 +495,10 @@ def test_a_stop_cancels_runs_finally_and_posts_nothing() -> None:
 
     run = started(cleaning)
     run.step((), T0)
+    assert not run.is_over
     run.stop()
     assert seen == ["finally"]
+    assert run.is_over
 
 
 def test_a_program_that_swallows_every_error_is_abandoned_and_logged(

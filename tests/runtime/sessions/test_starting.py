@@ -210,7 +210,10 @@ def test_a_session_that_another_process_runs_is_neither_made_nor_taken_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def hold(live: LiveSessions, session_id: str, host: str, *, steal: bool = False) -> None:
+        asked.append((session_id, host))
         raise SessionBusy(f"session {session_id} is run by another process")
+
+    asked: list[tuple[str, str]] = []
 
     async def work() -> None:
         log = Log()
@@ -222,6 +225,7 @@ def test_a_session_that_another_process_runs_is_neither_made_nor_taken_over(
                 with pytest.raises(SessionBusy):
                     await begin
         assert MemoryReader(log).sessions() == before  # under the same epoch, too
+        assert asked == [("new", HOST.name), ("s", HOST.name)]
 
     asyncio.run(work())
 

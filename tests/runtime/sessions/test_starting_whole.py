@@ -1,6 +1,7 @@
 """Sessions that are begun and continued with all their parts: each part does its work."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -382,8 +383,18 @@ def test_a_session_is_bound_by_its_budgets_from_its_start_through_sleep_and_resu
             assert (await session.ask("three")).kind == "budget"
             await session.detach(0)
         async with bounded(log, budgets=BUDGETS) as runtime:
-            late = await runtime.run(HOST, "a long text " * 30, tags=["t:a"])
-            assert late.kind == "budget"  # the amount spent is loaded
+            assert runtime._starter is not None
+            load, loaded = runtime._starter.budgets.load, list[Sequence[str]]()
+
+            async def noted(scopes: Sequence[str]) -> None:
+                loaded.append(scopes)
+                await load(scopes)
+
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(type(runtime._starter.budgets), "load", lambda _, scopes: noted(scopes))
+                late = await runtime.run(HOST, "a long text " * 30, tags=["t:a"])
+            assert late.kind == "budget"
+            assert loaded == [("t:*=t:a",)], "the amount spent, before the session is made"
         assert [one.scopes for one in resumed_in(log)] == [None, None]
         spending = await log.spending.read()
         assert [(one.scope, one.amount.tokens) for one in spending.spent] == [("t:*=t:a", 200)]

@@ -115,6 +115,17 @@ def test_the_first_reader_reads_what_was_posted_before_it_in_the_log() -> None:
     assert waiting(reader) == [TextDelta("host", 1, 1, 0, "hino")], "that of the grant that it has read"
 
 
+def test_progress_goes_to_other_processes_also_without_a_reader() -> None:
+    async def main() -> None:
+        hub, sent = Board().hub, list[tuple[int, object]]()
+        hub.on_progress("host", 1, 2, 7, "nobody reads it")
+        hub.on_live = lambda seq, item: sent.append((seq, item))
+        hub.on_progress("host", 1, 2, 7, "half")
+        assert sent == [(7, ToolProgress("host", 1, 2, "half"))]
+
+    asyncio.run(main())
+
+
 def test_live_items_wait_for_their_event_and_come_right_after_it() -> None:
     board = Board(event(1))
     reader, other = Reader(None, EVERYTHING), Reader(None, StreamChoice("host.1"))

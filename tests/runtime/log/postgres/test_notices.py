@@ -66,6 +66,14 @@ def test_a_piece_that_fits_in_no_notification_is_left_out() -> None:
     assert [*notices([], [])] == []
 
 
+@table("last, sizes", [(10, [7_999]), (100, [7_996, 9])])
+def test_a_notification_is_filled_to_the_last_byte_that_the_server_takes(last: int, sizes: list[int]) -> None:
+    numbers = [100_000_000] * 799 + [last]
+    payloads = [*notices(numbers, [])]
+    assert [len(payload) for payload in payloads] == [sizes[0], *([7 + 3] if sizes[1:] else [])]
+    assert [one for payload in payloads for one in notice_of(payload).news] == numbers
+
+
 @table("payload", ["", "hello", "{}", "[1]", '[["a"],[]]', "[" * 7_000, "[[],[[1,[2]]]]"])
 def test_payloads_of_strangers_hold_nothing(payload: str) -> None:
     assert notice_of(payload) == Notice()

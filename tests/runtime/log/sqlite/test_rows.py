@@ -181,6 +181,27 @@ def test_large_values_count_for_the_size_of_a_chunk(monkeypatch: pytest.MonkeyPa
     assert rows.only_chunk() is None, "there are two: the first was full"
 
 
+@table("size, is_one", [(37, True), (38, False)])
+def test_a_large_value_of_the_row_that_is_added_counts_too(size: int, is_one: bool) -> None:
+    data = b"x" * 60
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 100)
+        rows = Rows()
+        add(rows, 0, [sealed(1, body=b"y" * size)])
+        add(rows, 0, [replace(sealed(2), cuts=(Cut(0, blob_digest(data), data),))])
+        assert (rows.only_chunk() is not None) == is_one
+
+
+def test_rows_that_follow_each_other_need_no_ids() -> None:
+    for seqs, has_ids in (((1, 2, 3), False), ((1, 2, 4), True)):
+        rows = Rows()
+        for seq in seqs:
+            add(rows, 0, [sealed(seq)])
+        chunk = rows.only_chunk()
+        assert chunk is not None
+        assert (chunk["ids"] is not None) == has_ids
+
+
 def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
     new, old = b'"new"' * 300, b'"old"' * 300
     cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
