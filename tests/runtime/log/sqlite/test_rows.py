@@ -181,15 +181,14 @@ def test_large_values_count_for_the_size_of_a_chunk(monkeypatch: pytest.MonkeyPa
     assert rows.only_chunk() is None, "there are two: the first was full"
 
 
-@table("size, is_one", [(37, True), (38, False)])
-def test_a_large_value_of_the_row_that_is_added_counts_too(size: int, is_one: bool) -> None:
-    data = b"x" * 60
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 100)
-        rows = Rows()
-        add(rows, 0, [sealed(1, body=b"y" * size)])
-        add(rows, 0, [replace(sealed(2), cuts=(Cut(0, blob_digest(data), data),))])
-        assert (rows.only_chunk() is not None) == is_one
+def test_the_large_values_of_rows_that_are_added_together_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 100)
+    values = [letter * 60 for letter in (b"x", b"y", b"z")]
+    cuts = [(Cut(0, blob_digest(data), data),) for data in values]
+    rows = Rows()
+    add(rows, 0, [replace(sealed(seq), cuts=cut) for seq, cut in enumerate(cuts, 1)])
+    assert rows.only_chunk() is None, "two fill the first"
+    assert [len(chunk["data"]) for chunk in rows._chunks] == [120, 60]
 
 
 def test_rows_that_follow_each_other_need_no_ids() -> None:
