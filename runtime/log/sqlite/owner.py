@@ -185,7 +185,7 @@ def _written(address: str = "") -> bytes:
 
 def _read(descriptor: int) -> OwnerNote:
     """Return the content of a lock file. Another program may have written anything into it."""
-    lines = [*content(descriptor, _NOTE_BYTES_MAX).split(b"\n"), b"", b"", b""]
+    lines = [*content(descriptor, _NOTE_BYTES_MAX).split(b"\n"), b"", b""]
     # Printed in a message, so no control characters.
     process, socket, host = (re.sub(r"[^ -~]", "?", os.fsdecode(line)) for line in lines[:3])
     return OwnerNote(process.strip(), socket, host, os.fstat(descriptor).st_mtime)

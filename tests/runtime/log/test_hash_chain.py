@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import cast
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from callboard.runtime.log.hash_chain import (
     FIRST_EVENTS,
     KEY_BYTES_MAX,
     PAGE_BYTES,
+    UNWRITABLE,
     HashChain,
     PageSizes,
     last_head,
@@ -221,6 +223,8 @@ def test_an_event_that_cannot_be_encoded_is_refused() -> None:
         seal_one(HashChain(), "s", GENESIS, event(1, Cancel("\ud800")))
     with pytest.raises(ValueError, match="surrogates"):
         seal_one(HashChain(), "s", GENESIS, event(1, sender="\ud800"))
+    with pytest.raises(UNWRITABLE):
+        seal_one(HashChain(), "s", GENESIS, event(1, Cancel(cast("str", object()))))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,10 @@ def test_failures_count_from_the_last_ask_on() -> None:
     assert of(ENDED, SessionClosed()).failures_after(3) == 3
 
 
+def test_the_title_of_a_session_is_that_of_its_first_ask() -> None:
+    assert of(ASK, Ask("b", Json(b'"more"'))).asked == ASK
+
+
 @table(
     ("bodies", "before", "after"),
     [

@@ -39,8 +39,15 @@ def test_a_reservation_that_opens_and_ends_among_the_changes_is_only_a_charge() 
     assert net.charges == dict.fromkeys(SPANS, Need(35, 3))
 
 
-def test_a_call_that_was_not_made_charges_no_scope() -> None:
+def test_a_reservation_that_the_store_may_have_is_closed_as_well() -> None:
+    net = NetChanges([call(1), Settlement(call(1), Need(30, 3))], is_reserved=True)
+    assert (net.opened, net.closed) == ({}, [call(1).key])
+
+
+def test_a_call_that_was_not_made_charges_no_scope_and_one_of_money_alone_does() -> None:
     assert NetChanges([call(1), Settlement(call(1), Need())]).charges == {}
+    for amount in (Need(7, 0), Need(0, 7)):
+        assert NetChanges([Settlement(call(1), amount)]).charges == dict.fromkeys(SPANS, amount)
 
 
 # --- the contract -------------------------------------------------------------------

@@ -6,7 +6,7 @@ import gc
 import itertools
 import logging
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import pytest
 from hypothesis import given
@@ -236,6 +236,26 @@ def test_the_cap_of_callbacks_counts_those_of_all_deadlines(last: int, is_over: 
 def test_all_else_of_a_loop_is_refused(call: Callable[[ProgramLoop], object], what: str) -> None:
     with pytest.raises(MisuseError, match=f"{what}, .*write a @tool"):
         call(ProgramLoop())
+
+
+def test_a_generator_that_is_left_is_closed_by_the_loop_in_a_later_turn() -> None:
+    seen: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            seen.append("closed")
+
+    async def first() -> None:
+        async for _ in numbers():
+            break
+        seen.append("left")
+        await asyncio.sleep(0)
+
+    loop = ProgramLoop()
+    loop.run_step(0, lambda: loop.create_task(first()))
+    assert seen == ["left", "closed"]
 
 
 def test_the_first_refusal_of_io_is_kept() -> None:

@@ -5,15 +5,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.actors.protocol.bundles import Bundle, Denied
+from callboard.actors.protocol.errors import InvalidAgent, MisuseError, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel, say
+from callboard.runtime.permissions import session_layers
 from callboard.runtime.programs.program import program
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.sessions import session_agents
 from callboard.runtime.sessions.probing import NOT_PROBED, Probed
-from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
+from callboard.runtime.sessions.session_agents import (
+    KnownHosts,
+    SessionAgents,
+    agents_of_session,
+    check_models,
+    refuse_unasked,
+)
 from callboard.runtime.tools.sources import ToolSource
 from callboard.runtime.tools.tool import tool
 
@@ -134,6 +143,54 @@ def test_an_agent_that_may_be_broken_needs_no_model() -> None:
     lead.agents = (Agent("kid", description="d"),)
     with pytest.raises(MisuseError, match="no model for 'kid', which inherits none"):
         found(lead)
+
+
+def test_models_are_looked_for_before_any_session_as_in_one() -> None:
+    kid = Agent("kid", description="d")
+
+    @program
+    async def lead(ctx: Any, prompt: str) -> str:
+        return prompt
+
+    lead.agents = (kid,)
+    with pytest.raises(MisuseError, match="no model for 'kid', which inherits none"):
+        check_models(lead, None)
+    with pytest.raises(MisuseError, match="no model for 'host', which inherits none"):
+        check_models(Agent("host"), None)
+    with pytest.raises(MisuseError, match="for example AnthropicModel"):
+        found(Agent("host"))
+    broken = Model("m", is_broken=True)
+    with pytest.raises(MisuseError, match="no key"):
+        check_models(Agent("host"), broken)
+    assert broken.checked == 1
+
+
+def test_the_first_event_has_the_state_and_the_rules_of_the_session() -> None:
+    layers = session_layers(Bundle(), Bundle(deny=Denied(capabilities=("mail",))))
+
+    @tool(effect="write", capabilities=["mail"])
+    def send() -> str:
+        """Send."""
+        return ""
+
+    one = found(Agent("host", tools=[send], state={"k": "replace"}), Model("m"), permissions=layers)
+    assert [key.name for key in one.opened.state] == ["k"]
+    assert one.opened.permissions == layers
+    with pytest.raises(UnknownName, match="mail"):
+        found(Agent("host"), Model("m"), permissions=layers)
+
+
+def test_the_latest_hosts_are_known_by_session_and_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_agents, "_KEPT_MAX", 2)
+    hosts, one, two, three = KnownHosts(), *(Agent(name) for name in ("one", "two", "three"))
+    for session_id, host in (("a", one), ("b", two), ("a", one), ("c", three)):
+        hosts.note(session_id, host)
+    asked = (("a", "x"), ("b", "x"), ("z", "three"), ("z", "two"))
+    found = [hosts.find(session_id, name, is_imported=False) for session_id, name in asked]
+    assert found == [one, None, three, None]
+    assert hosts.find("a", "one", is_imported=True) is None
+    hosts.default = two
+    assert hosts.find("a", "one", is_imported=False) is two
 
 
 def test_secrets_of_models_are_learned_before_the_first_event() -> None:

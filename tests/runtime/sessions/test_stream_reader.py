@@ -74,6 +74,11 @@ def test_a_queue_takes_what_fits_and_the_next_byte_cuts_it() -> None:
     assert not filled(0).is_cut
     cut = filled(1)
     assert cut.is_cut
+    started = Reader(3, EVERYTHING)
+    started.start(lambda: TextDelta("host", 1, 1, 0, "so far"))
+    for seq in range(4, 40):
+        started.put(event(seq, 50_000))
+    assert (started.is_cut, started.take()) == (True, None)
     assert cut.is_over
     assert cut.take() is None
     cut.put(event(99, 1))

@@ -831,6 +831,27 @@ def test_a_result_that_is_never_encoded_leaves_a_cancelled_call_to_its_grace() -
     run(main, grace_s=0.01)
 
 
+def test_a_thread_whose_time_is_over_goes_on_until_its_function_ends() -> None:
+    go = threading.Event()
+
+    @tool(effect="write", timeout_s=0.01)
+    def waits() -> None:
+        """Act."""
+        go.wait()
+
+    async def main(runner: ToolRunner) -> None:
+        late = LateContext(ToolContext)
+        work = runner.run(waits, check_json("{}"), late, timeout_s=5, max_chars=100)
+        assert not isinstance(work, ToolOutcome)
+        assert "0.01 s" in text(await work)
+        assert late.goes_on is not None
+        assert late.goes_on()
+        go.set()
+        await until(lambda: late.goes_on is not None and not late.goes_on())
+
+    run(main)
+
+
 # --- outputs and questions --------------------------------------------------------
 
 

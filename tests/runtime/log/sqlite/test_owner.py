@@ -239,6 +239,14 @@ def test_a_forked_child_gives_its_copy_of_the_lock_up(path: Path, monkeypatch: p
     Owner(path).acquire()
 
 
+def test_a_process_takes_no_lock_from_itself_by_force(path: Path) -> None:
+    first, second = Owner(path), Owner(path)
+    first.acquire()
+    with pytest.raises(StoreLocked, match="this process"):
+        second.acquire(force=True)
+    assert not second.is_contested
+
+
 def test_a_lock_names_the_process_and_the_socket_of_its_owner(path: Path) -> None:
     assert read_lock(path) == ("", "")
     owner = Owner(path)

@@ -86,6 +86,7 @@ if pid == 0:
             except StoreLocked as error:
                 print("child:", error, flush=True)
         await log.close()
+    print("it has a copy of the lock:", log._held.owner._descriptor >= 0, flush=True)
     asyncio.run(refused())
     sys.exit(0)  # runs the exit handlers, as multiprocessing's children do not
 print("status", os.waitpid(pid, 0)[1], flush=True)
@@ -101,6 +102,7 @@ loop.close()
     done = child(script, path)
     assert done.stderr == ""
     assert done.stdout.count("from which this one was forked") == 2
+    assert "it has a copy of the lock: False" in done.stdout
     assert "status 0" in done.stdout
     assert "still locked" in done.stdout
     with SQLiteReader(path) as reader:

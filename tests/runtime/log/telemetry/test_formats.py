@@ -161,6 +161,11 @@ def test_the_number_of_series_has_a_limit() -> None:
     found = {one.labels["tool"]: one.value for one in parsed(store)["callboard_tool_calls"].samples}
     assert len(found) == SERIES_MAX + 1
     assert (found["_other"], found["t1"]) == (50, 2)
+    times = parsed(store)["callboard_tool_duration_seconds"].samples
+    counts = {one.labels["tool"]: one.value for one in times if one.name.endswith("_count")}
+    assert len(counts) == SERIES_MAX + 1
+    assert (counts["_other"], counts["t1"]) == (50, 1)
+    assert not any(one.name.endswith("_bucket") for one in parsed(store)["callboard_tool_calls"].samples)
 
 
 def test_gauges_are_the_values_that_are_given() -> None:

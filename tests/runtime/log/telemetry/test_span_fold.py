@@ -261,6 +261,7 @@ def test_the_end_of_an_ask_ends_all_that_is_open_below_it_from_the_leaves_up() -
         ("invoke_workflow", "", 1, 0, "unfinished", "", ""),
     ]
     fold = working()
+    fold.add(wants("a"))
     end = Event(9, 90, "supervisor", "client", 1, AskEnded("a", "deadline"))
     spans = fold.add(end)
     assert seen(spans) == [
@@ -277,6 +278,7 @@ def test_the_end_of_an_ask_ends_all_that_is_open_below_it_from_the_leaves_up() -
     late = Event(11, 110, "tools", "host.1", 8, ToolReturned(1, 0))
     assert fold.add(Event(10, 100, "client", "supervisor", 0, Ask("b", Json(b'"x"')))) == ()
     assert fold.add(late) == ()
+    assert fold.add(ends("")) == ()
     assert seen(fold.unfinished(120)) == [("invoke_workflow", "", 10, 0, "unfinished", "", "")]
 
 
