@@ -49,7 +49,7 @@ def look() -> str:
 
 def found(host: Agent, default: Any = None, probed: Probed = NOT_PROBED, **more: Any) -> SessionAgents:
     given = {"limits": Limits(), "secrets": NO_SECRETS, "capacity": {}, **more}
-    return agents_of_session(host, default, given["limits"], given["secrets"], given["capacity"], probed)
+    return agents_of_session(host, default, found=probed, **given)
 
 
 def profiles(one: SessionAgents) -> dict[str, Profile]:
