@@ -77,10 +77,15 @@ class Latch:
         if self.misuse is not None:
             raise self.misuse
 
-    def keep(self, error: DelegationFailed) -> None:
-        """Keep the failure of a question, if no later one can do better."""
-        if error.kind in LATCHED:
-            self.refusal = self.refusal or error
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Keep the failure of a question within, if no later one can do better."""
+        try:
+            yield
+        except DelegationFailed as error:
+            if error.kind in LATCHED:
+                self.refusal = self.refusal or error
+            raise
 
     def refuse(self, text: str) -> MisuseError:
         """Return the refusal of something that the log would not have, and keep it."""

@@ -9,10 +9,12 @@ Rules
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
+from langchain_core.decisions import BaseDecisionModel
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
@@ -22,6 +24,7 @@ from pydantic_core import to_jsonable_python
 from callboard.actors.protocol.errors import InvalidAgent, NotApproved
 from callboard.runtime.brains.common import EARLIER_MAX, Brain, Latch, latching, result_of
 from callboard.runtime.brains.langgraph_chat import LangChainModel, SessionChatModel, name_of
+from callboard.runtime.brains.langgraph_decisions import LangChainDecisionModel, name_of_decider
 from callboard.runtime.brains.langgraph_doors import inside
 from callboard.runtime.brains.langgraph_found import Found, Graph
 from callboard.runtime.brains.langgraph_messages import earlier_messages, prompt_message
@@ -180,6 +183,7 @@ def langgraph_brain(
             "`to_state=lambda prompt: {...}`, or `input=` with a type that has its fields"
         )
     default, own, names = (model, [], {}) if model is not None else _models_of(found.models)
+    deciders = _deciders_of(found.deciders)
     tools = tools_of(tools_by_name(found.tools), terms)
     return LangGraphBrain(
         graph,
@@ -189,12 +193,12 @@ def langgraph_brain(
         to_state,
         output,
         context,
-        names,
+        names | {key: one.spec.name for key, one in deciders.items()},
         asks_all=model is not None,
         description=description,
         tools=[*tools, *([answer_interrupt] if any(one.checkpointer for one in found.graphs) else [])],
         model=default,
-        models=[*own, *models],
+        models=[*own, *deciders.values(), *models],
         input=input,
         **options,
     )
@@ -232,16 +236,25 @@ def _models_of(
     The names are by identity, "" for the default one, which a graph with a `SessionChatModel` inherits.
     """
     own = [chat for chat in chats if not isinstance(chat, SessionChatModel)]
-    models: list[LangChainModel] = []
-    for chat in own:
-        taken, called = {one.spec.name for one in models}, name_of(chat)
-        number = next(n for n in range(1, len(own) + 1) if _numbered(called, n) not in taken)
-        models.append(LangChainModel(chat, name=_numbered(called, number)))
+    models = [
+        LangChainModel(chat, name=name) for chat, name in zip(own, _apart(map(name_of, own)), strict=True)
+    ]
     names = {id(chat): model.spec.name for chat, model in zip(own, models, strict=True)}
     if not own or len(own) < len(chats):
         return None, models, names
     return models[0], models[1:], {**names, id(own[0]): ""}
 
 
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}#{number}"
+def _deciders_of(deciders: Sequence[BaseDecisionModel]) -> dict[int, LangChainDecisionModel]:
+    """Return the decision models of a graph as models of the session, by their identity."""
+    names = _apart(map(name_of_decider, deciders))
+    return {id(one): LangChainDecisionModel(one, name) for one, name in zip(deciders, names, strict=True)}
+
+
+def _apart(names: Iterable[str]) -> list[str]:
+    """Return names with a number after each that is not the first of its kind."""
+    found: list[str] = []
+    for name in names:
+        numbered = (name if number == 1 else f"{name}#{number}" for number in count(1))
+        found.append(next(one for one in numbered if one not in found))
+    return found

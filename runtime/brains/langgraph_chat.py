@@ -107,7 +107,7 @@ class LangChainModel:
             with untraced():
                 message = await _bound(self._chat, request).ainvoke(said, **settings)
         except Exception as error:
-            if (failure := _failure(error)) is None:
+            if (failure := failure_of(error)) is None:
                 raise
             return ModelAnswer(failure=failure, usage=ZERO)
         on_text(message.text)
@@ -156,7 +156,7 @@ def _bound(chat: BaseChatModel, request: ModelRequest) -> Runnable[LanguageModel
     return chat.bind_tools(given, **({"tool_choice": request.force_tool} if request.force_tool else {}))
 
 
-def _failure(error: Exception) -> ModelFailure | None:
+def failure_of(error: Exception) -> ModelFailure | None:
     """Return the failure that an error of a chat model stands for; None for an error of its own code."""
     if isinstance(error, ModelError):
         code = next((code for kind, code in _CODES if isinstance(error, kind)), "")

@@ -7,6 +7,7 @@ are wrapped once, when the first brain is made. Outside of a brain's run they ar
     door                                leads to
     a call of a chat model              a question of the program
     a stream of a chat model            the same question, its reply in one piece
+    a call of a decision model          a question of the program
     a call of a tool                    a call of the program, or the tool itself in the program
     a function on the framework's pool  the function itself, at once: a program has one thread
     a call of a tool by a tool node     the same; a failure that nothing of the framework handles is told
@@ -30,6 +31,7 @@ import langchain.agents.middleware.tool_retry as tool_retry
 import langgraph.pregel._retry as node_retry
 import tenacity.nap
 import tenacity.wait
+from langchain_core.decisions import BaseDecisionModel, ClassifierRequest, ClassifierResponse
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 from langchain_core.outputs import ChatResult
@@ -61,6 +63,9 @@ class Run(Protocol):
         given: Mapping[str, object],
     ) -> ChatResult:
         """Answer a call of a chat model."""
+
+    async def decide(self, decider: BaseDecisionModel, asked: ClassifierRequest) -> ClassifierResponse:
+        """Answer a call of a decision model."""
 
     async def call(self, tool: BaseTool, wanted: ToolInput, through: Through) -> object:
         """Answer a call of a tool. through: runs the tool itself."""
@@ -106,6 +111,8 @@ def open_doors() -> None:
         _wrap(BaseChatModel, name, _no_event_stream)
     for name in ("_agenerate_helper", "_generate_helper"):
         _wrap(BaseLLM, name, _no_completion)
+    _wrap(BaseDecisionModel, "ainvoke", _decide)
+    _wrap(BaseDecisionModel, "invoke", _decide_now)
     for kind in (BaseTool, StructuredTool, SimpleTool):
         _wrap(kind, "ainvoke", _call)
     _wrap(BaseTool, "arun", _call)
@@ -152,6 +159,18 @@ def _answer_now(
     **given: object,
 ) -> ChatResult:
     return run.now(run.answer(chat, messages, stop, given))
+
+
+def _decide(
+    run: Run, original: object, decider: BaseDecisionModel, asked: ClassifierRequest, *args: Any, **given: Any
+) -> Coroutine[object, None, ClassifierResponse]:
+    return run.decide(decider, asked)
+
+
+def _decide_now(
+    run: Run, original: object, decider: BaseDecisionModel, asked: ClassifierRequest, *args: Any, **given: Any
+) -> ClassifierResponse:
+    return run.now(run.decide(decider, asked))
 
 
 def _no_stream(*args: object, **given: object) -> bool:

@@ -1,4 +1,4 @@
-"""The parts of a compiled graph: its tools, its chat models, and the graphs inside of it.
+"""The parts of a compiled graph: its tools, its models, and the graphs inside of it.
 
 A graph keeps its nodes as functions, and those keep models, tools and other graphs in closures, globals and
 attributes. They are followed as the framework itself does to find sub-graphs. What a node makes while it runs
@@ -11,6 +11,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final, Never, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.decisions import BaseDecisionModel
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
@@ -45,6 +46,7 @@ class Found:
     def __init__(self, graph: Graph, inner: Iterable[str]) -> None:
         self.tools: list[BaseTool] = []
         self.models: list[BaseChatModel] = []
+        self.deciders: list[BaseDecisionModel] = []
         self.graphs: list[Graph] = []
         self._inner = frozenset(inner)
         self._seen: dict[int, object] = {}  # kept alive, so that no other object gets the id
@@ -56,6 +58,8 @@ class Found:
         self._seen[id(part)] = part
         if isinstance(part, BaseChatModel):
             self.models.append(part)
+        elif isinstance(part, BaseDecisionModel):
+            self.deciders.append(part)
         elif isinstance(part, BaseTool):
             self.tools.append(part)
             if part.name in self._inner:

@@ -10,6 +10,7 @@ Rules
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from langchain_core.decisions import BaseDecisionModel, ClassifierRequest, ClassifierResponse
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -18,7 +19,6 @@ from langgraph.types import Command
 
 from callboard.actors.protocol.errors import (
     CallFailed,
-    DelegationFailed,
     Interrupted,
     MisuseError,
     NotApproved,
@@ -27,6 +27,7 @@ from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, called, note_of, with_note
 from callboard.runtime.brains.langgraph_again import Answers
 from callboard.runtime.brains.langgraph_chat import SessionChatModel
+from callboard.runtime.brains.langgraph_decisions import answers_of, question_of
 from callboard.runtime.brains.langgraph_doors import (
     FailedCall,
     Through,
@@ -98,7 +99,7 @@ class GraphRun:
         return await self._answers.of(asked, lambda: self._asked(model, "\n\n".join(system), said, wanted))
 
     async def _asked(self, model: str, system: str, said: list[Said], wanted: Wanted) -> ChatResult:
-        try:
+        with self._latch.keeping():
             reply = await self._ctx.ask_model(
                 messages=said,
                 tools=wanted.tools,
@@ -108,14 +109,30 @@ class GraphRun:
                 force_tool=wanted.force_tool,
                 model=model,
             )
-        except DelegationFailed as error:
-            self._latch.keep(error)
-            raise
         told, value = told_in_format(reply, wanted.output)
         message = self._said.message(told)
         if value is not None:
             message.additional_kwargs["parsed"] = value
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def decide(self, decider: BaseDecisionModel, asked: ClassifierRequest) -> ClassifierResponse:
+        """Ask a decision model by the session. Raises DelegationFailed; MisuseError for an unknown one."""
+        self._latch.check()
+        if (model := self._names.get(id(decider))) is None:
+            raise self.refuse(
+                f"{type(decider).__name__} is made while the graph runs, so the session does not know it: "
+                "make it before"
+            )
+        question = question_of(asked)
+        return await self._answers.of((model, question), lambda: self._decided(model, question))
+
+    async def _decided(self, model: str, question: Said) -> ClassifierResponse:
+        with self._latch.keeping():
+            reply = await self._ctx.ask_model(messages=[question], model=model)
+        try:
+            return answers_of(reply.text, model)
+        except MisuseError as error:
+            raise self.refuse(str(error)) from None
 
     def _model_of(self, chat: BaseChatModel) -> str:
         is_ours = self._asks_all or isinstance(chat, SessionChatModel)

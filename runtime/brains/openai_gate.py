@@ -12,7 +12,7 @@ from agents.models.default_models import get_default_model_settings
 from agents.models.interface import Model, ModelTracing
 from agents.tool import Tool
 
-from callboard.actors.protocol.errors import DelegationFailed, InvalidPrompt, MisuseError
+from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, settings_of
 from callboard.runtime.brains.openai_messages import FINAL, Conversation, Said
 from callboard.runtime.brains.openai_model import NATIVE, OpenAIAgentsModel
@@ -104,7 +104,7 @@ class Gate(Model):
         return self._said.response(reply)
 
     async def _ask(self, said: Sequence[Said], question: "Question") -> ModelReply:
-        try:
+        with self._latch.keeping():
             return await self._ctx.ask_model(
                 messages=said,
                 tools=question.tools,
@@ -114,9 +114,6 @@ class Gate(Model):
                 force_tool=question.forced,
                 model="" if self._choice is None else self._choice,
             )
-        except DelegationFailed as error:
-            self._latch.keep(error)
-            raise
 
     def _settings(self, settings: ModelSettings) -> dict[str, object]:
         """Return the parameters of a question. Raises MisuseError."""

@@ -10,7 +10,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
-from callboard.actors.protocol.errors import DelegationFailed, MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.brains.common import NOTHING_SAID, Latch, settings_of
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.programs.context import ProgramContext
@@ -54,7 +54,7 @@ class Gate(Model):
             settings_given, max_tokens = _settings_of(settings)
         except MisuseError as error:
             raise self._latch.refuse(str(error)) from None
-        try:
+        with self._latch.keeping():
             reply = await self._ctx.ask_model(
                 messages=said or [NOTHING_SAID],
                 tools=tools,
@@ -64,9 +64,6 @@ class Gate(Model):
                 force_tool=_forced(wanted, tools),
                 model=self._asked,
             )
-        except DelegationFailed as error:
-            self._latch.keep(error)
-            raise
         return self._said.response(reply, self.model_name)
 
     def request_stream(
