@@ -37,7 +37,7 @@ from callboard.runtime.brains.langgraph_doors import (
 )
 from callboard.runtime.brains.langgraph_messages import NOTE, Conversation, Said
 from callboard.runtime.brains.langgraph_requests import Wanted, told_in_format, wanted_of
-from callboard.runtime.brains.langgraph_tools import arguments_of, checked
+from callboard.runtime.brains.langgraph_tools import arguments_of, checked, handled_words
 from callboard.runtime.brains.langgraph_waiting import Waiting
 from callboard.runtime.programs.context import ProgramContext
 
@@ -161,28 +161,39 @@ class GraphRun:
         call = wanted if isinstance(wanted, Mapping) and wanted.get("type") == "tool_call" else None
         arguments = arguments_of(tool, call["args"] if call is not None else wanted)
         checked(tool, arguments)
-        return await self._answers.of(
-            (tool.name, arguments), lambda: self._called(tool.name, arguments, call)
-        )
+        return await self._answers.of((tool.name, arguments), lambda: self._called(tool, arguments, call))
 
-    async def _called(self, name: str, arguments: JsonObject, call: Mapping[str, Any] | None) -> object:
+    async def _called(self, tool: BaseTool, arguments: JsonObject, call: Mapping[str, Any] | None) -> object:
         try:
-            result = await called(self._ctx, name, arguments)
+            result = await called(self._ctx, tool.name, arguments)
         except (Interrupted, NotApproved, CallFailed) as error:
-            told = with_note(note_of(error), error.text if isinstance(error, CallFailed) else str(error))
-            if call is None:
-                raise ToolException(told) from None
-            # A refused call is not to be asked about again, nor an interrupted one made again, by a retry.
-            if isinstance(error, CallFailed) and is_of_node(call):
-                raise FailedCall(told) from None
-            return failed_message(call, told)
+            return self._failed(tool, error, call)
         content: Any = result.text if result.blocks is None else result.blocks
         if call is None:
             return content
         more = {NOTE: result.note} if result.note else {}
-        message = ToolMessage(content, tool_call_id=call["id"], name=name, additional_kwargs=more)
+        message = ToolMessage(content, tool_call_id=call["id"], name=tool.name, additional_kwargs=more)
         changed = self._changed()
         return Command(update={**changed, "messages": [message]}) if changed else message
+
+    def _failed(
+        self,
+        tool: BaseTool,
+        error: Interrupted | NotApproved | CallFailed,
+        call: Mapping[str, Any] | None,
+    ) -> object:
+        """Return what the framework is told of a failed call. Raises ToolException where it handles that."""
+        is_failed, note = isinstance(error, CallFailed), note_of(error)
+        if is_failed and (words := handled_words(tool, error.text)) is not None:
+            told = with_note(note, words)
+            return told if call is None else failed_message(call, told)
+        told = with_note(note, error.text if is_failed else str(error))
+        if call is None:
+            raise ToolException(told) from None
+        # A refused call is not to be asked about again, nor an interrupted one made again, by a retry.
+        if is_failed and is_of_node(call):
+            raise FailedCall(told) from None
+        return failed_message(call, told)
 
     def _changed(self) -> JsonObject:
         """Return the keys of the shared state that have another value than the graph was told."""

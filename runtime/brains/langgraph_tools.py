@@ -5,12 +5,14 @@ gets its arguments, and nothing of the graph's run: one that takes the state, th
 graph is refused, unless it runs in the program.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 from langchain.agents.middleware import ShellToolMiddleware
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import BaseTool, InjectedToolArg, ToolException
+from langchain_core.tools.base import _handle_tool_error
 from langgraph.prebuilt.tool_node import _get_all_injected_args
 from langgraph.pregel._utils import get_function_nonlocals
 from langgraph.types import Command, interrupt
@@ -20,13 +22,14 @@ from pydantic_core import to_jsonable_python
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import JsonObject
 from callboard.runtime.brains.langgraph_doors import untraced
-from callboard.runtime.brains.langgraph_messages import content_blocks
+from callboard.runtime.brains.langgraph_messages import content_blocks, result_text
 from callboard.runtime.brains.langgraph_requests import definition
 from callboard.runtime.brains.tool_terms import ToolTerms
 from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.tool import Tool, tool
 
+_HANDLED: Final = f"{ToolException.__name__}: "
 INTERRUPT: Final = "answer_interrupt"
 """The tool by which a person answers `interrupt()`."""
 
@@ -71,17 +74,40 @@ def _tool(one: BaseTool, terms: ToolTerms) -> Tool:
     except MisuseError as error:
         raise InvalidAgent(str(error)) from None
 
+    raising = _raising(one)
+
     async def in_loop(arguments: JsonObject) -> object:
         with untraced():
-            return _result(one, await one.arun(arguments))
+            return _result(one, await raising.arun(arguments))
 
     def on_thread(arguments: JsonObject) -> object:
         with untraced():
-            return _result(one, one.run(arguments))
+            return _result(one, raising.run(arguments))
 
     function = in_loop if _is_async(one) else on_thread
     effect, approval = terms.effect(one.name), terms.approval(one.name)
     return Tool(one.name, told["description"], told["input_schema"], function, effect, approval=approval)
+
+
+def _raising(one: BaseTool) -> BaseTool:
+    """Return a tool that raises the words of its own handler of errors, so that its call is a failed one."""
+    if not (handler := one.handle_tool_error):
+        return one
+
+    def told(error: ToolException) -> str:
+        content: Any = _handle_tool_error(error, flag=handler)
+        raise ToolException(result_text(content)) from error
+
+    return one.model_copy(update={"handle_tool_error": told})
+
+
+def handled_words(one: BaseTool, text: str) -> str | None:
+    """Return the words of a tool's own handler of errors; None for a failure that it does not handle.
+
+    text: of the failed call.
+    """
+    _, mark, words = text.partition(_HANDLED)
+    return words if mark and one.handle_tool_error else None
 
 
 def _check_shell(one: BaseTool) -> None:
@@ -124,7 +150,25 @@ def _of_run(one: BaseTool) -> list[str]:
     """Return the parameters of a tool that a graph's run fills in."""
     injected = _get_all_injected_args(one)
     single = {name for name in (injected.runtime, injected.store) if name is not None}
-    return sorted({*injected.all_injected_keys, *injected.state} | single)
+    taken = {*injected.all_injected_keys, *injected.state} | single
+    return sorted(taken - _left_out(one))
+
+
+def _left_out(one: BaseTool) -> frozenset[str]:
+    """Return the parameters that a run may fill in or leave out, as `runtime` in langchain-mcp-adapters."""
+    function = getattr(one, "func", None) or getattr(one, "coroutine", None)
+    return frozenset() if function is None else _optional(function)
+
+
+@functools.lru_cache(1_000)
+def _optional(function: Callable[..., object]) -> frozenset[str]:
+    hints = get_type_hints(function, include_extras=True)
+    return frozenset(
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not parameter.empty
+        and any(type(mark) is InjectedToolArg for mark in get_args(hints.get(name)))
+    )
 
 
 def checked(one: BaseTool, arguments: JsonObject) -> None:
@@ -135,9 +179,13 @@ def checked(one: BaseTool, arguments: JsonObject) -> None:
 
 
 def arguments_of(one: BaseTool, wanted: str | Mapping[str, Any]) -> JsonObject:
-    """Return the arguments of a call by name. Raises ToolException for a text where there are several."""
+    """Return the arguments of a call by name, without those of the graph's run.
+
+    Raises ToolException for a text where there are several.
+    """
     if not isinstance(wanted, str):
-        return dict(wanted)
+        left_out = _left_out(one)
+        return {name: given for name, given in wanted.items() if name not in left_out}
     names = list(one.args)
     if len(names) != 1:
         raise ToolException(f"{one.name} takes {len(names)} arguments, not a text")
