@@ -44,11 +44,15 @@ from callboard.runtime.brains.common import Latch, called, during, note_of, with
 from callboard.runtime.brains.pydantic_gate import Gate, leads_to_gate
 from callboard.runtime.brains.pydantic_messages import Conversation
 from callboard.runtime.brains.pydantic_model import model_key
-from callboard.runtime.brains.pydantic_tools import DEFERRED, RETRY, AnyAgent
+from callboard.runtime.brains.pydantic_tools import DEFERRED, RETRY, AnyAgent, toolsets_of
 from callboard.runtime.programs.context import ProgramContext
 
 _KEPT: Final = ("conversation", "workspace")
 """The options of a run that keep its messages or files elsewhere."""
+
+
+_OF_FRAMEWORK: Final = frozenset({"tool-search", "capability-load"})
+"""The kinds of tools by which the framework itself shows more tools to the model; they do nothing else."""
 
 
 class Parts(NamedTuple):
@@ -140,7 +144,7 @@ class BrainRun:
 def _names_of_tools(agent: AnyAgent) -> list[str]:
     """Return the names of an agent's tools; of a toolset that is not a list of functions, its class."""
     found: list[str] = []
-    for toolset in agent.toolsets:
+    for toolset in toolsets_of(agent):
         found += toolset.tools if isinstance(toolset, FunctionToolset) else [type(toolset).__name__]
     return found
 
@@ -221,6 +225,8 @@ class Hooks(AbstractCapability[object]):
             note = self._notes.get(call.tool_call_id)
             return _with_note(note, result) if note else result
         if name not in self._parts.tools:
+            if tool_def.tool_kind in _OF_FRAMEWORK:
+                return await handler(args)
             raise self._latch.refuse(
                 f"tool {name!r} is not one of the agent's functions, so its calls cannot be recorded; "
                 "define it on the agent, or name it in `in_program`"

@@ -6,7 +6,7 @@ nothing else. `ModelRetry` comes back to the run by its words.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Never, TypeAlias
 
 import pydantic
@@ -16,7 +16,18 @@ from pydantic_ai.messages import ToolReturn
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.tools import Tool as FrameworkTool
-from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.toolsets import (
+    AbstractToolset,
+    CombinedToolset,
+    DeferredLoadingToolset,
+    FilteredToolset,
+    FunctionToolset,
+    IncludeReturnSchemasToolset,
+    PreparedToolset,
+    SetMetadataToolset,
+    WrapperToolset,
+)
+from pydantic_ai.toolsets._capability_owned import CapabilityOwnedToolset
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
@@ -28,6 +39,18 @@ from callboard.runtime.tools.tool import Tool
 RETRY: Final = "ModelRetry"
 DEFERRED: Final = frozenset({"ApprovalRequired", "CallDeferred"})
 """The exceptions by which a function leaves its call to the run."""
+
+_DESCRIBING: Final = frozenset(
+    {
+        CapabilityOwnedToolset,
+        DeferredLoadingToolset,
+        FilteredToolset,
+        IncludeReturnSchemasToolset,
+        PreparedToolset,
+        SetMetadataToolset,
+    }
+)
+"""The toolsets that call the tools which they wrap, by the same names and with the same arguments."""
 
 AnyAgent: TypeAlias = Agent[Any, object]
 """An agent with deps of any type."""
@@ -61,7 +84,7 @@ def functions_of(agents: Iterable[AnyAgent]) -> dict[str, FrameworkTool[Never]]:
     for agent in agents:
         _check_native(agent)
         own: set[str] = set()
-        for toolset in agent.toolsets:
+        for toolset in toolsets_of(agent):
             if not isinstance(toolset, FunctionToolset):
                 raise InvalidAgent(
                     f"{type(toolset).__name__} of agent {agent.name!r} is not a list of functions, so its "
@@ -75,6 +98,19 @@ def functions_of(agents: Iterable[AnyAgent]) -> dict[str, FrameworkTool[Never]]:
                     )
                 own.add(name)
     return found
+
+
+def toolsets_of(agent: AnyAgent) -> Iterator[AbstractToolset[Never]]:
+    """Yield the toolsets of an agent; of those that only gather, filter or describe tools, their parts."""
+    left = [*agent.toolsets]
+    while left:
+        one = left.pop(0)
+        if type(one) is CombinedToolset:
+            left = [*one.toolsets, *left]
+        elif isinstance(one, WrapperToolset) and type(one) in _DESCRIBING:
+            left = [one.wrapped, *left]
+        else:
+            yield one
 
 
 def _timed(one: FrameworkTool[Never], toolset: FunctionToolset[Never]) -> FrameworkTool[Never]:
@@ -93,7 +129,7 @@ def check_capabilities(agent: AnyAgent, *, selects: bool) -> None:
     found: list[AbstractCapability[Never]] = []
     agent.root_capability.apply(found.append)
     for one in found:
-        if type(one).get_workspace is not AbstractCapability.get_workspace:
+        if one._has_get_workspace:
             raise InvalidAgent(
                 f"agent {agent.name!r}: {type(one).__name__} keeps files, which the session's log would not "
                 "have: read and write them by tools"
