@@ -125,8 +125,9 @@ class _Client(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request, and note in its `Sending` whether it may have left and how it failed."""
-        sending = CURRENT.get() or Sending()
+        sending = self._sending(request)
         sending.has_left = True  # until the opposite is known
+        sending.failure, sending.status = "", 0  # not those of an earlier request
         try:
             response = await super().send(request, **options)
         except httpx2.TransportError as error:
@@ -147,6 +148,16 @@ class _Client(httpx2.AsyncClient):
         if session := response.headers.get(_SESSION):
             headers[_SESSION] = session
         return httpx2.Response(200, headers=headers, stream=body, request=request)
+
+    def _sending(self, request: httpx2.Request) -> Sending:
+        """Return the state that a request changes: that of the current task only if its answer is asked for.
+
+        The task of a call sends more than the call, such as a cancellation, or a GET that asks for the rest
+        of a stream that broke off. If these are refused, the call has been sent all the same.
+        """
+        opens = self._on_failure is not None and request.method == "GET"  # the stream of all answers
+        own = CURRENT.get() if opens or _asked(request) is not None else None
+        return own or Sending()
 
     def _is_read(self, request: httpx2.Request, response: httpx2.Response, body: "_Body") -> bool:
         """Return whether messages come by this response."""
@@ -188,15 +199,19 @@ class _Body(httpx2.AsyncByteStream):
                 yield _event(message)
             return
         self._chunks.is_stream = True
+        is_text = not begin.startswith(_FIELDS)  # a stream may begin with an unknown field, too
         headers, asked = {"content-type": _EVENTS}, self._response.request
         held = httpx2.Response(200, headers=headers, stream=self._chunks, request=asked)
         try:
             async for event in httpx2.EventSource(held, max_event_size=ANSWER_BYTES_MAX):
+                is_text = False
                 for piece in self._pieces(event):
                     yield piece
         except httpx2.SSEError:
             for message in self._above(begin):
                 yield _event(message)
+        if is_text:
+            self._no_message(begin)
 
     def _pieces(self, event: httpx2.ServerSentEvent) -> list[bytes]:
         """Return an event for the SDK: its fields, and its messages as the wire reads them."""
@@ -204,7 +219,7 @@ class _Body(httpx2.AsyncByteStream):
         fields += f"retry: {event.retry}\n" if event.retry is not None else ""
         if event.event == "endpoint":
             return [f"event: endpoint\ndata: {event.data}\n\n".encode()]
-        if event.event != "message" or not event.data:
+        if event.event not in ("message", "error") or not event.data:  # `error`: some servers name errors so
             return [f"{fields}data: \n\n".encode()] if fields else []
         data = event.data.encode(errors="replace")
         try:
@@ -247,6 +262,8 @@ class _Body(httpx2.AsyncByteStream):
         await self._chunks.begin()
         body = await self._chunks.rest()
         await self.aclose()
+        words = f": {shown(body[:200].decode(errors='replace'))}" if body else ""
+        sending.failure = sending.failure or f"it answered with HTTP status {response.status_code}{words}"
         with contextlib.suppress(ValueError):
             given = parsed(body)
             if isinstance(given, dict) and given.get("error") is not None:

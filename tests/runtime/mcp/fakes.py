@@ -127,12 +127,17 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @contextlib.contextmanager
-def over_http(peer: Peer, reply: Callable[[bytes], Reply]) -> Iterator[str]:
-    """Let an address be this peer. reply: makes the HTTP answer to a call from the peer's bytes."""
+def over_http(peer: Peer, reply: Callable[[bytes], Reply], rest: int = 405) -> Iterator[str]:
+    """Let an address be this peer. reply: makes the HTTP answer to a call from the peer's bytes.
+
+    rest: the status for the rest of a stream that broke off; 0 for a server that is gone by then.
+    """
 
     def handle(request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
-            return httpx2.Response(405)
+            if not rest and "last-event-id" in request.headers:
+                raise httpx2.ConnectError("refused")
+            return httpx2.Response(rest or 405)
         message = json.loads(request.content)
         said = peer.says(message)
         if not said and "id" not in message:

@@ -128,6 +128,7 @@ REPLIES: dict[str, Callable[[bytes], Reply]] = {
     "events as json": event_of_another_type,
     "accepted": lambda data: Reply(data, status=202),
     "in pieces": lambda data: Reply(as_event(data), "text/event-stream", piece=7),
+    "events of errors": lambda data: Reply(b"event: error\ndata: " + data + b"\n\n", "text/event-stream"),
     "after a comment": lambda data: Reply(
         b": hello\n\nevent: ping\ndata: x\n\n" + as_event(data), "text/event-stream"
     ),
@@ -227,6 +228,25 @@ def test_an_event_that_is_cut_at_any_byte_is_lost_and_a_whole_one_is_not(effect:
         is_whole = size == len(whole)
         assert status == ("ok" if is_whole else "error" if effect == "read" else "interrupted"), size
         assert peer.calls == (2 if effect == "read" and not is_whole else 1), size
+
+
+@pytest.mark.parametrize("rest", [0, 401, 404, 405, 409, 429, 500])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_write_is_sent_once_whatever_becomes_of_the_rest_of_its_stream(is_cut: bool, rest: int) -> None:
+    peer = Peer(lambda request: b"id: 7\nretry: 1\ndata: \n\n")
+    with over_http(peer, lambda data: Reply(data, "text/event-stream", is_cut=is_cut), rest) as server:
+        status, text = came_to(server)
+    assert (status, peer.calls) == ("interrupted", 1), text
+
+
+def test_a_call_that_is_lost_says_what_came_instead_of_its_answer() -> None:
+    for reply, words in (
+        (Reply(b"Jwt issuer is not configured", "text/event-stream"), '"Jwt issuer is not configured"'),
+        (Reply(b"upstream is down", "text/plain", status=502), 'HTTP status 502: "upstream is down"'),
+        (Reply(b"", status=500), "HTTP status 500;"),
+    ):
+        with over_http(Peer(lambda request: b"x"), lambda data, reply=reply: reply) as server:  # type: ignore[misc]  # bound now
+            assert words in came_to(server)[1]
 
 
 @pytest.mark.parametrize("effect", EFFECTS)

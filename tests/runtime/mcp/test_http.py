@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -198,6 +199,30 @@ def test_a_url_that_is_no_server_is_refused_at_open() -> None:
                 await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
         with pytest.raises(InvalidAgent, match=r"Connect.*; start it, or correct it"):
             await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
+
+    played(scene, asking())
+
+
+def test_a_list_that_is_no_list_is_named_and_not_the_status_of_another_request() -> None:
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        status, kind, said = 405, b"application/json", b""
+        if scope["method"] == "POST":
+            asked = json.loads((await receive())["body"])
+            status, result = 200, {"protocolVersion": "2025-06-18", "capabilities": {}}
+            result["serverInfo"] = {"name": "proxy", "version": "1"}
+            if asked["method"] == "tools/list":
+                kind, said = b"text/event-stream", b"no route"
+            elif "id" in asked:
+                said = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": said})
+
+    async def scene(runtime: Runtime, log: MemoryLog) -> None:
+        async with serving(proxy) as port:
+            with pytest.raises(InvalidAgent, match=r'used: it answered with text/event-stream .*"no route"'):
+                await runtime.open(Agent("host", tools=[MCPServer(f"http://127.0.0.1:{port}/mcp")]))
 
     played(scene, asking())
 
