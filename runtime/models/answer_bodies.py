@@ -15,6 +15,7 @@ known by their names.
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
@@ -234,6 +235,36 @@ def usage_in(documents: list[object]) -> Usage | None:
 def _count(counts: dict[str, object], names: tuple[str, ...]) -> int:
     found = next((counts[name] for name in names if name in counts), 0)
     return found if type(found) is int and 0 <= found <= TOKENS_MAX else 0
+
+
+BOTH: Final = frozenset({"prompt_tokens", "completion_tokens"})
+"""The counts without which a usage of Chat tells nothing: no answer is made of one of them alone."""
+
+
+def counts_of(usage: JsonObject) -> JsonObject:
+    """Return a usage of Chat with its counts as whole numbers, and without those that cannot be read.
+
+    >>> counts_of({"prompt_tokens": 4.0, "completion_tokens": "3", "total_tokens": None, "cost": 0.5})
+    {'prompt_tokens': 4, 'completion_tokens': 3, 'cost': 0.5}
+    """
+    found: JsonObject = {}
+    for name, value in usage.items():
+        if name.endswith("_details"):
+            found |= {name: counts_of(value)} if isinstance(value, dict) else {}
+        elif not name.endswith("_tokens"):
+            found[name] = value
+        elif (count := _whole(value)) is not None:
+            found[name] = count
+    return found
+
+
+def _whole(value: object) -> int | None:
+    """Return a count that a server may have written as 4.0 or "4"; None for anything else."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 17:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return math.ceil(value)
 
 
 def digest_of(body: bytes) -> str:

@@ -20,15 +20,21 @@ A stream of Chat Completions whose calls come at its end, each in one piece.
 
 The events without calls go to the layer as they came. The pieces of calls are kept back until the end, joined
 (`chat_calls`), and written as one event, in which each call has an index of its own.
+
+Its usage comes once, in whole numbers. The layer adds up what the events report, but each report is the total
+so far: vLLM and others send one with every event, some gateways send the last one twice, and some servers end
+with zeros. Moonshot reports in the choice.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple, Protocol
 
 import httpx2
 
 from callboard.actors.protocol.immutable import JsonObject
+from callboard.runtime.models.answer_bodies import BOTH, counts_of
 from callboard.runtime.models.call_arguments import CONTRADICTED, DOUBLED, UNFINISHED, Settled
 from callboard.runtime.models.failures import CallFailed
 from callboard.runtime.models.layered.chat_calls import JoinedCall, Piece, joined, piece_of
@@ -47,6 +53,8 @@ from callboard.runtime.models.layered.responses_stream import ResponsesStream
 _WRONG_FORM: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
 _CUT: Final = frozenset({None, "length", "max_tokens", "content_filter"})
 """Ends after which a call without arguments may have lost them."""
+_KEPT: Final = re.compile(rb'"tool_calls"|"(?:usage|logprobs)"\s*:\s*[^n\s]')
+"""In an event that does not go to the layer as it came."""
 OnCalls = Callable[[list[str]], None]
 """Told once: for each call the reason not to run it, "" to run it."""
 
@@ -205,7 +213,10 @@ def _has_grown(before: object, after: object) -> bool:
 
 
 class ChatStream:
-    """The calls of one stream. tools: the names of those that were offered. on_calls: told of the calls."""
+    """The calls and the usage of one stream.
+
+    tools: the names of those that were offered. on_calls: told of the calls.
+    """
 
     def __init__(self, tools: frozenset[str], on_calls: OnCalls) -> None:
         self._tools = tools
@@ -214,10 +225,12 @@ class ChatStream:
         self._closing: list[Piece] = []
         self._first: JsonObject = {}  # the event with the first of them
         self._end: object = None
+        self._usage: JsonObject = {}
+        self._last: JsonObject = {}  # the last event with a usage
 
     def take(self, event: bytes) -> bytes:
         """Take an event. Return the events to read in its place. Raises what a wrong form raises."""
-        if not self._first and b'"tool_calls"' not in event:
+        if not (self._first or self._usage or _KEPT.search(event)):
             return event
         data = data_of(event)
         if data == b"[DONE]":
@@ -225,12 +238,19 @@ class ChatStream:
         if not data:  # a comment, to keep the connection alive
             return event
         chunk = value_of(event)
-        if not isinstance(chunk, dict) or not chunk.get("choices"):
+        if not isinstance(chunk, dict):
             return event
-        return event_of(chunk) if self._has_taken(chunk) else event
+        has_usage = self._has_taken_usage(chunk)
+        has_calls = bool(chunk.get("choices")) and self._has_taken(chunk)
+        return event_of(chunk) if has_usage or has_calls else event
 
     def end(self) -> bytes:
-        """Return the event with the calls; b"" without one."""
+        """Return the event with the calls, and that with the usage; b"" for neither."""
+        usage, self._usage = self._usage, {}
+        told = event_of({**self._last, "choices": [], "usage": usage}) if usage.keys() >= BOTH else b""
+        return self._joined_calls() + told
+
+    def _joined_calls(self) -> bytes:
         first, self._first = self._first, {}
         if not first:
             return b""
@@ -242,6 +262,17 @@ class ChatStream:
         choice = {**first["choices"][0], "delta": delta, "finish_reason": None}
         choice.pop("message", None)
         return event_of({**first, "choices": [choice], "usage": None})
+
+    def _has_taken_usage(self, chunk: JsonObject) -> bool:
+        """Take the usage out of an event, and what no one reads. Return False if it has neither."""
+        choices = chunk.get("choices") or ()
+        odd = [one for one in choices if one.pop("logprobs", None) is not None]
+        told = [one for one in (chunk, *choices) if one.get("usage") is not None]
+        for one in told:
+            usage = one.pop("usage")
+            self._usage = _most(self._usage, counts_of(usage) if isinstance(usage, dict) else {})
+            self._last = {**chunk}
+        return bool(told or odd)
 
     def _has_taken(self, chunk: JsonObject) -> bool:
         """Take the calls out of an event. Return False if it has none."""
@@ -260,6 +291,20 @@ class ChatStream:
             elif found != self._closing:  # some servers say it twice
                 self._closing += found
         return True
+
+
+def _most(known: JsonObject, told: JsonObject) -> JsonObject:
+    """Return the greater number of two reports for each field, and the later value where it is no number."""
+    found = {**known}
+    for name, value in told.items():
+        before = found.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            found[name] = _most(before, value)
+        elif isinstance(before, int | float) and isinstance(value, int | float):
+            found[name] = max(before, value)
+        elif value is not None:
+            found[name] = value
+    return found
 
 
 def _unfinished(call: JoinedCall) -> JoinedCall:

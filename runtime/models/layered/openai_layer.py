@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from openai import AsyncOpenAI, AsyncStream, NotGiven, Omit
+from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.chat_completion import Choice
 from openai.types.responses import (
@@ -31,6 +32,7 @@ from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
+from callboard.runtime.models.answer_bodies import BOTH, counts_of
 from callboard.runtime.models.layered.opened import Opened
 from callboard.runtime.models.layered.wire import EXCHANGE
 
@@ -140,9 +142,20 @@ def _complete_chat(answer: ChatCompletion) -> None:
     if answer.choices and all(isinstance(one, Choice) and one.message for one in answer.choices):
         answer.object = "chat.completion"
         answer.id, answer.model = (one if isinstance(one, str) else "" for one in (answer.id, answer.model))
+        # Fields that nothing here reads, which servers fill with values of other types.
+        answer.created, answer.system_fingerprint, answer.service_tier = 0, None, None
+        answer.usage = _counted(answer.usage)
         for at, choice in enumerate(answer.choices):
-            choice.index = at
+            choice.index, choice.logprobs = at, None
             choice.message.role = "assistant"
+            choice.message.annotations = choice.message.audio = choice.message.function_call = None
+
+
+def _counted(usage: object) -> CompletionUsage | None:
+    """Return a usage without the counts that are none, and without a total, which the other counts make."""
+    told = usage.to_dict(warnings=False) if isinstance(usage, CompletionUsage) else {}
+    counts = counts_of(told)
+    return CompletionUsage.model_validate({**counts, "total_tokens": 0}) if counts.keys() >= BOTH else None
 
 
 def _complete_response(answer: Response) -> None:

@@ -16,6 +16,7 @@ The layer's own categories of errors are not used: they are made of fewer words,
 The part of the layer's models that a call uses.
 """
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
@@ -41,6 +42,7 @@ from callboard.runtime.models.protocol import ModelAnswer
 
 _UNREADABLE: Final = (AgentRunError, ValueError, TypeError, AttributeError, LookupError)
 _WORDS_CHARS: Final = 400  # of an error of the layer
+_NATIVE: Final = re.compile(rb'"native_finish_reason"\s*:\s*"([^"\\]{1,64})"')
 
 
 def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
@@ -162,6 +164,7 @@ def answer_of(response: ModelResponse, turn: int, exchange: Exchange) -> ModelAn
     told = word if isinstance(word, str) else ""
     if not told and exchange.dialect is CHAT and exchange.is_stream:
         told = _lost_word(exchange)
+    told = _native_word(exchange) or told
     if code := error_of(told):
         if (failed := error_in_answer(exchange)) is not None:
             raise failed
@@ -189,6 +192,13 @@ def _lost_word(exchange: Exchange) -> str:
         if word and isinstance(word, str):
             return word
     return ""
+
+
+def _native_word(exchange: Exchange) -> str:
+    """Return the word for a failure of the service behind OpenRouter, which may call it `stop`; or ""."""
+    end = exchange.watched.end if exchange.dialect is CHAT and exchange.watched is not None else b""
+    words = [word.decode(errors="replace") for word in _NATIVE.findall(end)]
+    return words[-1] if words and error_of(words[-1]) else ""
 
 
 def _unended(exchange: Exchange, usage: Usage | None) -> CallFailed:

@@ -175,18 +175,19 @@ def test_events_without_calls_pass_as_they_came() -> None:
 
 def test_the_calls_come_before_the_end_with_the_other_keys_of_their_event() -> None:
     first = chunk_chat(
-        {"content": "Hi", **call_chat("look", "{", index=0, id="a", sealed="s")}, usage={"n": 1}
+        {"content": "Hi", **call_chat("look", "{", index=0, id="a", sealed="s")}, usage=usage_of(5)
     )
     out, reasons = read_chat(
         first, chunk_chat(call_chat("", "}", index=0)), chunk_chat({}, "tool_calls"), DONE
     )
-    text, _, _, calls, done = [event + b"\n\n" for event in out.split(b"\n\n")][:5]
+    text, _, _, calls, usage, done = [event + b"\n\n" for event in out.split(b"\n\n")][:6]
     assert value_of(text)["choices"][0]["delta"] == {"content": "Hi"}
     written = {"sealed": "s", "index": 0, "id": "a", "type": "function"}
     written["function"] = {"name": "look", "arguments": "{}"}
     said = value_of(calls)
     assert said["choices"] == [{"index": 0, "delta": {"tool_calls": [written]}, "finish_reason": None}]
     assert (said["model"], said["usage"], done, reasons) == ("m", None, DONE, [""])
+    assert value_of(usage) == {"id": "c", "model": "m", "choices": [], "usage": usage_of(5)}
 
 
 @pytest.mark.parametrize("finish", [None, "length", "content_filter"])
@@ -216,3 +217,53 @@ def test_a_stream_with_calls_may_have_comments_and_no_last_line() -> None:
     )
     assert reasons == [""]
     assert b": alive" in out
+
+
+def usage_of(made: int) -> dict[str, Any]:
+    """Return the report of a server that has made so many tokens."""
+    return {"prompt_tokens": 400, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": 100}}
+
+
+NOTHING = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0, "prompt_tokens_details": None}
+
+
+def reported(chance: Random) -> list[bytes]:
+    """Return a stream whose reports are totals, wherever and however often they come; the last is of 5."""
+    deltas: list[Any] = [
+        {"content": "w"},
+        call_chat("look", "{", index=0, id="a"),
+        call_chat("", "}", index=0),
+    ]
+    events: list[tuple[Any, str | None]] = [*((delta, None) for delta in deltas), ({}, "tool_calls")]
+    first = chance.randrange(len(events))  # that reports
+    out = []
+    for at, (delta, finish) in enumerate(events):
+        report = usage_of(at + 2) if at >= first else chance.choice([None, NOTHING])
+        event = value_of(chunk_chat(delta, finish))
+        (event["choices"][0] if chance.random() < 0.3 else event)["usage"] = report
+        out.append(event_of(event))
+    again = [usage_of(5), NOTHING, None]
+    out += [
+        event_of({"id": "c", "choices": [], "usage": one})
+        for one in chance.sample(again, chance.randrange(4))
+    ]
+    return [*out, DONE] if chance.random() < 0.8 else out
+
+
+def test_usage_that_comes_many_times_is_told_once_as_the_total() -> None:
+    for seed in range(60):
+        out, reasons = read_chat(*reported(Random(seed)))
+        events = [event + b"\n\n" for event in out.split(b"\n\n") if event and event + b"\n\n" != DONE]
+        told = [usage for event in events if (usage := value_of(event).get("usage")) not in (None, NOTHING)]
+        assert (reasons, [one["prompt_tokens"] for one in told]) == ([""], [400]), seed
+        assert told[0]["completion_tokens"] == 5, seed
+        assert told[0]["prompt_tokens_details"] == {"cached_tokens": 100}, seed
+        assert not any(choice.get("usage") for event in events for choice in value_of(event)["choices"]), seed
+
+
+def test_a_call_is_charged_once_however_often_its_usage_comes(service: Service) -> None:
+    for seed in range(6):
+        service.api.reply(Canned(b"".join(reported(Random(seed))), 200, SSE))
+        answer, _ = service.ask()
+        assert answer.usage is not None
+        assert (answer.usage.tokens, answer.usage.cache_read_tokens) == (405, 100), seed

@@ -1,9 +1,12 @@
 """The failures of a service: their code, their retry, their wait, and their cost."""
 
 import json
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.immutable import JsonObject
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.models.failures import UNREPORTED
 from callboard.runtime.models.watched import ERROR_BYTES_MAX
@@ -163,3 +166,80 @@ def test_nothing_is_kept_of_a_call_that_failed(service: Service) -> None:
     answer, _ = service.ask()
     assert answer.failure is None
     assert service.api.seen[0].raw == service.api.seen[1].raw
+
+
+@STREAMS
+def test_an_answer_that_failed_behind_a_gateway_is_no_answer(service: Service, stream: bool) -> None:
+    part = {"role": "assistant", "content": "The half of"}
+    for word, code in (("network_error", "api_error"), ("MALFORMED_FUNCTION_CALL", "garbage")):
+        choice = {"index": 0, "finish_reason": "stop", "native_finish_reason": word}
+        choice["delta" if stream else "message"] = part
+        kind = "chat.completion.chunk" if stream else "chat.completion"
+        usage = {"prompt_tokens": 4, "completion_tokens": 3}
+        whole = {"id": "c", "object": kind, "created": 1, "model": "m", "choices": [choice], "usage": usage}
+        written = f"data: {json.dumps(whole)}\n\ndata: [DONE]\n\n" if stream else json.dumps(whole)
+        answer = Canned(written.encode(), 200, {"content-type": "application/json"})
+        said = service.failure(answer, stream=stream)
+        assert (failure_of(said).code, failure_of(said).is_retryable) == (code, True)
+        assert said.usage is not None
+        assert said.usage.tokens == 7
+
+
+ODD: Sequence[object] = (None, "", "x", 0, 1.5, [], {})
+UNREAD = (
+    ("system_fingerprint",), ("service_tier",), ("choices", 0, "logprobs"),
+    ("choices", 0, "message", "annotations"), ("choices", 0, "message", "audio"),
+    ("choices", 0, "message", "function_call"),
+    ("usage", "total_tokens"), ("usage", "completion_tokens_details"), ("usage", "prompt_tokens_details"),
+    ("usage", "completion_tokens_details", "reasoning_tokens"),
+)  # fmt: skip
+
+
+def odd_answers() -> Iterator[JsonObject]:
+    """Yield whole answers in which one field that decides nothing is missing, or of another type."""
+    for path in UNREAD:
+        for value in (..., *ODD):
+            usage: JsonObject = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+            usage |= {"prompt_tokens_details": {}, "completion_tokens_details": {}}
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}
+            whole: Any = {"id": "c", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+            place = whole
+            for key in path[:-1]:
+                place = place[key]
+            place.pop(path[-1], None)
+            place |= {} if value is ... else {path[-1]: value}
+            yield whole
+
+
+@STREAMS
+def test_no_answer_is_lost_because_of_a_field_that_decides_nothing(service: Service, stream: bool) -> None:
+    for whole in odd_answers():
+        if stream:
+            whole["choices"][0]["delta"] = whole["choices"][0].pop("message")
+        answer = streamed([whole]) if stream else json_answer(whole)
+        service.api.reply(answer)
+        said, text = service.ask(stream=stream)
+        assert (said.failure, text) == (None, "Hi"), whole
+        assert said.usage is not None, whole
+        assert said.usage.tokens == 10, whole
+
+
+@STREAMS
+def test_counts_are_read_as_they_were_meant(service: Service, stream: bool) -> None:
+    for told, tokens in (
+        ({"prompt_tokens": 7.0, "completion_tokens": "3"}, 10),
+        ({"prompt_tokens": 6.5, "completion_tokens": 3}, 10),
+        ({"prompt_tokens": 7, "completion_tokens": None}, None),
+        ({"prompt_tokens": 7, "completion_tokens": []}, None),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2.0}}, 10),
+        ({"prompt_tokens": "many", "completion_tokens": 3}, None),
+        ({"prompt_tokens": True, "completion_tokens": 3}, None),
+        ("none", None),
+    ):
+        whole: Any = {"id": "c", "created": 1, "model": "m", "usage": told}
+        message = {"role": "assistant", "content": "Hi"}
+        whole["choices"] = [{"index": 0, "finish_reason": "stop", "delta" if stream else "message": message}]
+        service.api.reply(streamed([whole]) if stream else json_answer(whole))
+        said, _ = service.ask(stream=stream)
+        assert said.failure is None, told
+        assert (said.usage.tokens if said.usage else None) == tokens, told
