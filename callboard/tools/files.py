@@ -31,6 +31,7 @@ PATHS_MAX: Final = 1_000
 _PLACES_MAX: Final = 10
 Count = Annotated[int, Meta(ge=1)]
 _FOUND_CHARS_MAX: Final = 400  # of a line that `grep` shows
+_BEFORE_CHARS: Final = 200  # of these, before the first match
 _SPARE_S: Final = 1.0  # seconds before the end of a call in which a search gives what it has
 
 
@@ -264,7 +265,7 @@ def search(
         yield from _with_context(path, data, matches, context)
     else:
         for line in matches:
-            yield f"{shown(path)}:{line.number}:{_cut(data[line.start : line.end])}"
+            yield f"{shown(path)}:{line.number}:{_cut(data[line.start : line.end], line.found - line.start)}"
 
 
 def _matches(ctx: ToolContext, data: bytes, wanted: LinePattern, found: Found, limit: int) -> Iterator[Line]:
@@ -279,10 +280,11 @@ def _matches(ctx: ToolContext, data: bytes, wanted: LinePattern, found: Found, l
 def _with_context(path: str, data: bytes, matches: list[Line], context: int) -> Iterator[str]:
     """Yield the lines around each match, `:` behind the number of a match and `-` behind that of another."""
     texts = data.removesuffix(b"\n").split(b"\n")
+    found = {line.number: line.found - line.start for line in matches}
     for window in _windows([line.number for line in matches], context, len(texts)):
         for number in range(window.first, window.last + 1):
             mark = ":" if number in window.matches else "-"
-            yield f"{shown(path)}{mark}{number}{mark}{_cut(texts[number - 1])}"
+            yield f"{shown(path)}{mark}{number}{mark}{_cut(texts[number - 1], found.get(number, 0))}"
         yield "--"
 
 
@@ -297,6 +299,13 @@ def _windows(numbers: list[int], context: int, count: int) -> list[_Window]:
     return found
 
 
-def _cut(line: bytes) -> str:
-    text = line[: 4 * _FOUND_CHARS_MAX].decode(errors="replace").rstrip("\r")
-    return text if len(text) <= _FOUND_CHARS_MAX else text[:_FOUND_CHARS_MAX] + "…"
+def _cut(line: bytes, found: int) -> str:
+    """Return a line, and of a long one the part around the byte at which its first match begins."""
+    if len(line) <= 4 * _FOUND_CHARS_MAX and len(text := line.decode(errors="replace")) <= _FOUND_CHARS_MAX:
+        return text.rstrip("\r")
+    start = max(0, found - 4 * _BEFORE_CHARS)
+    before = line[start:found].decode(errors="ignore")
+    text = before[-_BEFORE_CHARS:] + line[found : found + 4 * _FOUND_CHARS_MAX].decode(errors="replace")
+    first = "…" if start or len(before) > _BEFORE_CHARS else ""
+    last = "…" if len(text) > _FOUND_CHARS_MAX else ""
+    return first + text[:_FOUND_CHARS_MAX].rstrip("\r") + last

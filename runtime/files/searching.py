@@ -37,11 +37,12 @@ SKIPPED: Final = frozenset(
 
 
 class Line(NamedTuple):
-    """A line that matches. number: from 1. start, end: its place in the bytes."""
+    """A line that matches. number: from 1. start, end, found: the places of it and of its first match."""
 
     number: int
     start: int
     end: int
+    found: int
 
 
 def _compiled(pattern: str, what: str, *, is_line: bool = False, ignore_case: bool = False) -> "re2._Regexp":
@@ -79,12 +80,12 @@ class LinePattern:
         while start < len(data):
             check()
             end = _end_of_piece(data, start)
-            for first, last in self._in_piece(data, start, end):
+            for first, last, found in self._in_piece(data, start, end):
                 number, start = number + data.count(b"\n", start, first), first
-                yield Line(number, first, last)
+                yield Line(number, first, last, found)
             number, start = number + data.count(b"\n", start, end), end
 
-    def _in_piece(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _in_piece(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         while start < end:
             match = self._found.search(data, start, end)
             if match is None:
@@ -93,7 +94,7 @@ class LinePattern:
             last = data.find(b"\n", match.start(), end)
             last = end if last < 0 else last
             if first < end:
-                yield first, last
+                yield first, last, match.start()
             start = last + 1
 
 

@@ -190,6 +190,19 @@ def test_lines_are_found_in_files_and_in_one_file(root: Path, ctx: ToolContext) 
     )
 
 
+@pytest.mark.parametrize("other", ["x", "\u00e4", "\U0001f600"])
+def test_a_long_line_is_shown_around_its_first_match(root: Path, ctx: ToolContext, other: str) -> None:
+    for before, after in ((0, 0), (0, 5_000), (150, 150), (399, 1), (1_000, 1_000), (5_000, 0)):
+        line = other * before + "needle" + other * after
+        (root / "long").write_text(f"first\n{line}\nlast\n")
+        for lines in (grep(ctx, "needle", "long"), grep(ctx, "needle", "long", context=1)):
+            (text,) = (text for text in lines.splitlines() if text.startswith("long:2:"))
+            assert "needle" in text
+            assert text.removeprefix("long:2:").strip("…") in line
+            assert len(text) < 420
+            assert (len(line) <= 400) == ("…" not in text)
+
+
 def test_a_search_that_runs_late_gives_what_it_has(
     root: Path, ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
