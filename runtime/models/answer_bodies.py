@@ -241,16 +241,18 @@ BOTH: Final = frozenset({"prompt_tokens", "completion_tokens"})
 """The counts without which a usage of Chat tells nothing: no answer is made of one of them alone."""
 
 
-def counts_of(usage: JsonObject) -> JsonObject:
+def counts_of(usage: object) -> JsonObject:
     """Return a usage of Chat with its counts as whole numbers, and without those that cannot be read.
+
+    usage: none is read from a value of another type.
 
     >>> counts_of({"prompt_tokens": 4.0, "completion_tokens": "3", "total_tokens": None, "cost": 0.5})
     {'prompt_tokens': 4, 'completion_tokens': 3, 'cost': 0.5}
     """
     found: JsonObject = {}
-    for name, value in usage.items():
+    for name, value in usage.items() if isinstance(usage, dict) else ():
         if name.endswith("_details"):
-            found |= {name: counts_of(value)} if isinstance(value, dict) else {}
+            found[name] = counts_of(value)
         elif not name.endswith("_tokens"):
             found[name] = value
         elif (count := _whole(value)) is not None:

@@ -1,9 +1,11 @@
 """The JSON schema of a function's signature, and the check of a call's arguments, which come from one struct.
 
-The check is strict: no text for numbers, no unknown names. An error names the place, the problem and the
-tool's parameters, so that a model can correct its call.
+The check is strict: no text for numbers, no unknown names. Only what can mean one thing is read as it was
+meant (`repaired_arguments`). An error names the place, the problem and the tool's parameters, so that a model
+can correct its call.
 """
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -20,6 +22,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import Models, add_models, described, models_of, read_models, readable
+from callboard.runtime.tools.repaired_arguments import repaired
 
 Function: typing.TypeAlias = Callable[..., object]
 Bound: typing.TypeAlias = Callable[[], object]
@@ -46,13 +49,24 @@ class TypedSignature:
     def bind(self, function: Function, arguments: Json, ctx: ToolContext | None) -> Bound:
         """Bind each argument, converted to its annotation. Raises InvalidPrompt."""
         try:
-            values = msgspec.structs.asdict(self.decoder.decode(arguments))
-            values |= read_models(self.models, values)
+            values = self._read(arguments)
         except Exception as error:  # a struct's own __post_init__ or a validator may raise anything
-            raise InvalidPrompt(_correction(self, clean_text(str(error))[:500])) from None
+            values = self._read_again(arguments, error)
         if self.context:
             values[self.context] = ctx
         return functools.partial(function, **values)
+
+    def _read(self, arguments: Json) -> dict[str, object]:
+        values = msgspec.structs.asdict(self.decoder.decode(arguments))
+        return values | read_models(self.models, values)
+
+    def _read_again(self, arguments: Json, error: Exception) -> dict[str, object]:
+        """Read arguments as they were meant, after an error. Raises InvalidPrompt with that error."""
+        meant = repaired(arguments, self.schema)
+        with contextlib.suppress(Exception):
+            if meant is not None:
+                return self._read(meant)
+        raise InvalidPrompt(_correction(self, clean_text(str(error))[:500]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +80,7 @@ class DictSignature:
     def bind(self, function: Function, arguments: Json, ctx: ToolContext | None) -> Bound:
         """Bind a new dict of the arguments. Raises InvalidPrompt."""
         try:
-            values = _DICT.decode(arguments)
+            values = _DICT.decode(repaired(arguments, self.schema) or arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidPrompt(_correction(self, str(error))) from None
         if problem := next(self._problems(values), ""):

@@ -265,13 +265,11 @@ class ChatStream:
 
     def _has_taken_usage(self, chunk: JsonObject) -> bool:
         """Take the usage out of an event, and what no one reads. Return False if it has neither."""
-        choices = chunk.get("choices") or ()
-        odd = [one for one in choices if one.pop("logprobs", None) is not None]
-        told = [one for one in (chunk, *choices) if one.get("usage") is not None]
-        for one in told:
-            usage = one.pop("usage")
-            self._usage = _most(self._usage, counts_of(usage) if isinstance(usage, dict) else {})
-            self._last = {**chunk}
+        places = [chunk, *(chunk.get("choices") or ())]
+        told = [one.pop("usage") for one in places if one.get("usage") is not None]
+        odd = [one.pop("logprobs") for one in places if one.get("logprobs") is not None]
+        for usage in told:
+            self._usage, self._last = _most(self._usage, counts_of(usage)), {**chunk}
         return bool(told or odd)
 
     def _has_taken(self, chunk: JsonObject) -> bool:
@@ -295,16 +293,15 @@ class ChatStream:
 
 def _most(known: JsonObject, told: JsonObject) -> JsonObject:
     """Return the greater number of two reports for each field, and the later value where it is no number."""
-    found = {**known}
-    for name, value in told.items():
-        before = found.get(name)
-        if isinstance(before, dict) and isinstance(value, dict):
-            found[name] = _most(before, value)
-        elif isinstance(before, int | float) and isinstance(value, int | float):
-            found[name] = max(before, value)
-        elif value is not None:
-            found[name] = value
-    return found
+    return {**known, **{name: _greater(known.get(name), value) for name, value in told.items()}}
+
+
+def _greater(before: object, value: object) -> object:
+    if isinstance(before, dict) and isinstance(value, dict):
+        return _most(before, value)
+    if isinstance(before, int | float) and isinstance(value, int | float):
+        return max(before, value)
+    return before if value is None else value
 
 
 def _unfinished(call: JoinedCall) -> JoinedCall:
