@@ -30,7 +30,7 @@ from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, Finished, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
@@ -155,11 +155,18 @@ def _starts(events: Events, event: Event) -> Iterator[int]:
 
 
 def _reply(events: Events, event: Event) -> Iterator[int]:
-    """Yield the reply whose call this event is, if another event released it: an approval, a free place."""
+    """Yield the reply that an event comes from, if another event released it.
+
+    A call may wait for an approval or a free place, and an answer for the end of the tasks that it gave up.
+    """
+    if not is_agent(event.sender):
+        return
     turn = getattr(event.body, "turn", 0)
-    if turn and is_agent(event.sender):
-        replies = (one for one in events.events_of(event.sender, event.seq) if _is_reply(one, event.sender))
-        yield from (one.seq for one in replies if getattr(one.body, "turn", 0) == turn)
+    is_answer = isinstance(event.body, Finished) and event.body.kind == "answered"
+    if turn or is_answer:
+        replies = [one for one in events.events_of(event.sender, event.seq) if _is_reply(one, event.sender)]
+        yield from (one.seq for one in replies if turn and getattr(one.body, "turn", 0) == turn)
+        yield from (one.seq for one in replies[-1:] if is_answer)
 
 
 def _is_reply(event: Event, agent: str) -> bool:

@@ -96,7 +96,11 @@ class FailedDelegations:
                 agent = body.address or event.recipient
                 self._failed.append(_Failed(event.seq, agent, body, event.recipient, profiles, words))
             elif STATUS[body.kind] == "ok":
-                self._failed = [one for one in self._failed if not one.is_done(event, profiles, words)]
+                self._failed = [
+                    one
+                    for one in self._failed
+                    if not one.is_done(event.recipient, body.turn, profiles, words)
+                ]
         elif isinstance(body, AskEnded):
             if STATUS[body.kind] == "ok" and self._failed:
                 self._found.append(self._finding())
@@ -123,16 +127,19 @@ class _Failed(NamedTuple):
     profiles: tuple[str, ...]
     words: frozenset[str]
 
-    def is_done(self, event: Event, profiles: tuple[str, ...], words: frozenset[str]) -> bool:
-        """Return whether a later delegation, which ended well, has done the work."""
-        is_of_same = (self.parent, self.profiles) == (event.recipient, profiles)
+    def is_done(self, parent: str, turn: int, profiles: tuple[str, ...], words: frozenset[str]) -> bool:
+        """Return whether another delegation, which ended well, has done the work."""
+        if (self.parent, self.profiles) != (parent, profiles):
+            return False
         # A denied one has done no work, and mostly comes with arguments that have to be put right.
-        return is_of_same and (self.end.kind == "denied" or is_one_task(self.words, words))
+        return turn > self.end.turn if self.end.kind == "denied" else is_one_task(self.words, words)
 
 
 def _reason(end: DelegationEnded | AskEnded) -> str:
     """Return why an agent failed: in the words of its end, which name the limit or the mistake."""
     said = end.detail or EXPLAINED[end.kind]
+    if isinstance(end, DelegationEnded) and end.kind == "denied" and end.problems:
+        said = f"{said} ({'; '.join(map(str, end.problems))})"
     return said if len(said) <= _REASON_CHARS else said[: _REASON_CHARS - 1] + "…"
 
 
@@ -144,27 +151,77 @@ def _command(kind: OutcomeKind, agent: str) -> str:
 
 
 class Refused:
-    """The first refusal of each kind of limit."""
+    """The first refusal of each kind of limit.
 
-    kinds: ClassVar = frozenset({"DelegationEnded", "AskEnded"})
+    A denied delegation does not count if its parent delegated to the same agents in a later turn, and they
+    ended well.
+    """
+
+    kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "AskEnded"})
 
     def __init__(self) -> None:
-        self._first: dict[OutcomeKind, tuple[int, str, list[str]]] = {}
+        self._given: dict[tuple[str, int, int], tuple[str, ...]] = {}
+        self._ends: dict[OutcomeKind, list[_Refusal]] = {}
 
     def take(self, event: Event) -> None:
-        """Take in an end."""
+        """Take in a delegation or an end."""
         body = event.body
-        if isinstance(body, DelegationEnded | AskEnded) and body.kind in _REFUSALS:
-            agent = body.address or event.recipient if isinstance(body, DelegationEnded) else "host"
-            self._first.setdefault(body.kind, (event.seq, _reason(body), []))[2].append(agent)
+        if isinstance(body, Delegate):
+            self._given[event.sender, body.turn, body.call] = body.profiles
+        elif isinstance(body, DelegationEnded):
+            self._ended(event, body, self._given.pop((event.recipient, body.turn, body.call), ()))
+        elif isinstance(body, AskEnded) and body.kind in _REFUSALS:
+            self._add(body.kind, _Refusal(event.seq, HOST, "the ask", _reason(body)))
+
+    def _ended(self, event: Event, end: DelegationEnded, profiles: tuple[str, ...]) -> None:
+        parent = event.recipient
+        if end.kind in _REFUSALS:
+            to = f" to {', '.join(profiles)}" if profiles else ""
+            what = f"a delegation of {parent}{to}"
+            agent = end.address or parent
+            self._add(end.kind, _Refusal(event.seq, agent, what, _reason(end), parent, profiles, end.turn))
+        elif STATUS[end.kind] == "ok" and (denied := self._ends.get("denied")):
+            denied[:] = [one for one in denied if not one.is_made_good(parent, profiles, end.turn)]
+
+    def _add(self, kind: OutcomeKind, one: "_Refusal") -> None:
+        self._ends.setdefault(kind, []).append(one)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each kind."""
-        for kind, (seq, reason, agents) in self._first.items():
-            agent, count = agents[0], len(agents)
+        for kind, ends in self._ends.items():
+            if not ends:
+                continue
+            first, count = ends[0], len(ends)
             more = f"; {count - 1:,} more such ends followed" if count > 1 else ""
-            says = f"{agent} ended at a limit ({kind}): {reason}{more}"
-            yield Finding("refused", seq, agent, says, _command(kind, agent), tuple(agents))
+            # A denied agent never began, so no agent ended.
+            what = (
+                f"{first.what} was denied" if kind == "denied" else f"{first.agent} ended at a limit ({kind})"
+            )
+            agents = tuple(one.agent for one in ends)
+            yield Finding(
+                "refused",
+                first.seq,
+                first.agent,
+                f"{what}: {first.reason}{more}",
+                _command(kind, first.agent),
+                agents,
+            )
+
+
+class _Refusal(NamedTuple):
+    """An end at a limit. what: the ask or the delegation. parent, profiles: of a delegation."""
+
+    seq: int
+    agent: str
+    what: str
+    reason: str
+    parent: str = ""
+    profiles: tuple[str, ...] = ()
+    turn: int = 0
+
+    def is_made_good(self, parent: str, profiles: tuple[str, ...], turn: int) -> bool:
+        """Return whether a delegation of this turn, which ended well, repeats the one that was denied."""
+        return (self.parent, self.profiles) == (parent, profiles) and turn > self.turn
 
 
 class LateReports:

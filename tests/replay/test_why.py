@@ -16,7 +16,7 @@ from callboard.replay.why import parts_of
 from callboard.runtime.log.memory import MemoryReader
 from tests.golden import SESSIONS, golden, recorded
 from tests.replay.diagnosis.planted import refused_report, stale
-from tests.replay.diagnosis.user_stories import by_a_program
+from tests.replay.diagnosis.user_stories import by_a_program, gave_up_a_task
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, poisoned_sum
 from tests.tables import table
@@ -152,3 +152,11 @@ def test_a_value_that_the_event_does_not_hold_is_refused(recording: Recording) -
         recording.why(first(recording, ToolReturned), "gold")
     with pytest.raises(UnknownName, match="there is no 99"):
         recording.why(99)
+
+
+def test_a_text_that_waited_for_the_end_of_a_task_comes_from_the_reply_that_has_it() -> None:
+    recording = gave_up_a_task()
+    end = first(recording, AskEnded)
+    source = recording.why(end, "objection").source[-1]
+    assert isinstance(source.body, ModelReplied)
+    assert (source.recipient, b"objection" in bytes(source.body.content)) == ("host", True)

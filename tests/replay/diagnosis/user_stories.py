@@ -331,6 +331,31 @@ def by_a_program() -> Recording:
     return told(clerk, "What do A-1 and A-2 cost?", {})
 
 
+@tool(effect="read")
+async def law(subject: str) -> str:
+    """Look the law up, without an end."""
+    await asyncio.Event().wait()
+    return "forbidden"
+
+
+legal = Agent("legal", description="Knows the law.", tools=[law])
+
+
+@program(agents=[legal])
+async def hasty(ctx: ProgramContext, prompt: str) -> str:
+    """Ask for advice, but not for long."""
+    try:
+        async with asyncio.timeout(0.01):
+            return await ctx.delegate(legal, prompt)
+    except TimeoutError:
+        return "Go ahead: no objection."
+
+
+def gave_up_a_task() -> Recording:
+    """Answer in a step that gives up a task: the answer waits for the end of that task."""
+    return told(hasty, "May we?", {"host.1": [call("law", subject="Mars")]})
+
+
 STORIES = (
     Story("a silent host", silent_host, "failed_ask", "host", "said nothing"),
     Story("a hollow report", hollow_report, "empty_answer", "host.1", "said nothing"),
