@@ -274,8 +274,9 @@ class ProgramContext:
         if model and (named := self._known_model(model)):
             wish["model"] = named
         if messages is None:
-            if tools or settings or max_tokens or force_tool:
-                raise MisuseError("ask_model: tools and settings belong to a request with `messages=`")
+            whole = {"tools": tools, "settings": settings, "max_tokens": max_tokens, "force_tool": force_tool}
+            if given := ", ".join(name for name, value in whole.items() if value):
+                raise MisuseError(f"ask_model: give messages= in place of a prompt to set {given}")
             wish |= {"prompt": prompt_json(prompt), **({"system": system} if system else {})}
             return delegated_value("the question to the model", kind, await self._ask(ASK_MODEL, wish))
         if prompt is not None:

@@ -152,7 +152,7 @@ class ProgramModel:
             if answers is not None:
                 return parked.run, answers
             parked.run.stop()
-        is_same_code = parked is not None
+        is_same_code = parked is not None or not request.session_id  # a simulation is one process
         try:
             recorded = last_run(request.length, request.message)
         except msgspec.ValidationError as error:
@@ -162,7 +162,7 @@ class ProgramModel:
         return self._again(request, recorded, is_same_code=is_same_code), recorded.answers
 
     def _again(self, request: ModelRequest, recorded: RecordedRun, *, is_same_code: bool) -> ProgramRun:
-        """Execute the recorded steps again. is_same_code: this object has recorded the last of them."""
+        """Execute the recorded steps again. is_same_code: this process has recorded the last of them."""
         name = run_name(recorded.number, request.session_id, request.address)
         before = partial(runs_before, recorded.place, request.message)
         main = partial(self.main_of, recorded.prompt, before)

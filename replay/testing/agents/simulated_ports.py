@@ -150,19 +150,20 @@ def _called(model: Model, request: ModelRequest) -> Reply:
             if isinstance(model, FunctionModel)
             else model.call(request, lambda piece: None)
         )
-        return _says(_at_once(given, "the model", _POLICY))
+        return _says(_at_once(given, "the model", _POLICY), request)
     except MisuseError:
         raise
     except Exception as error:
         return Reply(failure=ModelFailure("model_crashed", located_text(error)), usage=None)
 
 
-def _says(answer: object) -> Reply:
+def _says(answer: object, request: ModelRequest) -> Reply:
     if not isinstance(answer, ModelAnswer):
         raise MisuseError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
     if answer.failure is not None:
         if isinstance(answer, DivergedAnswer):  # every step executes the ones before it again
-            raise MisuseError(f"a program does not repeat its steps: {answer.failure.message}")
+            who = f"the program {request.profile!r} ({request.address})"
+            raise MisuseError(f"{who} does not repeat its steps: {answer.failure.message}")
         if answer.failure.code == "script_error":
             if _NO_LOOP.search(answer.failure.message):
                 raise _waits("the model", _POLICY)

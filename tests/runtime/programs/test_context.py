@@ -320,10 +320,10 @@ def test_the_default_model_of_a_program_needs_no_name() -> None:
     ("wrong", "words"),
     [
         (lambda ctx: ctx.call(work, 3), "give the arguments of"),
-        (lambda ctx: ctx.ask_model("what?", tools=[{}]), "tools and settings belong to a request with"),
-        (lambda ctx: ctx.ask_model("what?", settings={"a": 1}), "tools and settings belong"),
-        (lambda ctx: ctx.ask_model("what?", max_tokens=5), "tools and settings belong"),
-        (lambda ctx: ctx.ask_model("what?", force_tool="look"), "tools and settings belong"),
+        (lambda ctx: ctx.ask_model("what?", tools=[{}]), "messages= in place of a prompt to set tools"),
+        (lambda ctx: ctx.ask_model("what?", settings={"a": 1}), "to set settings"),
+        (lambda ctx: ctx.ask_model("what?", max_tokens=5), "to set max_tokens"),
+        (lambda ctx: ctx.ask_model("what?", force_tool="look"), "to set force_tool"),
         (lambda ctx: ctx.ask_model("what?", messages=[{"role": "user", "content": "a"}]), "not both"),
     ],
 )

@@ -75,8 +75,10 @@ def test_a_program_that_keeps_values_outside_of_its_run_is_refused(more: dict[st
 
     if "setup" in more:
         more = {**more, "setup": kept.clear}
-    with pytest.raises(MisuseError, match=r"does not repeat its steps: step 1 .*keeps outside of its run"):
+    says = r"the program 'host' \(host\) does not repeat its steps: step 1 .*keeps outside of its run"
+    with pytest.raises(MisuseError, match=says) as refused:
         explore(host, [], runs=5, **more)
+    assert "If the program was changed" not in str(refused.value)
     kept.clear()
     with pytest.raises(MisuseError, match="Recorded: asked search"):
         simulate(host, [])
