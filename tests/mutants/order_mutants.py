@@ -3,9 +3,11 @@
     statements  two statements with effects, or one beside a condition that leaves the function
     posts       two posts of a tuple or a list, or the parts of a sum of posts
 
-Left alone are pairs that are the same in any order: an assignment beside a statement that neither reads nor
-changes its target. So is a statement that uses a name which the one before it binds for the first time,
-because it would fail wherever it runs.
+Left out are pairs of statements that do the same in either order as far as their texts show (`effects`),
+and a statement that uses a name which the one before it binds for the first time, because it would fail
+wherever it runs. Left out as well, although their order may matter, are the operands of a condition, the
+arguments of a call, the cases of a `match`, statements that are not neighbours, and a `return`, `raise` or
+`await` that would have to cross the statement before it.
 """
 
 import ast
@@ -14,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.effects import commute, effects_of, meet
 from tests.mutants.mutant import ROOT
 from tests.mutants.random_mutants import Change, Place
 
@@ -22,8 +25,6 @@ _LEFT_ALONE: Final = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.AnnAssign,
 )  # fmt: skip
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_ACTORS: Final = ("self", "work")
-"""A call of a method of these may have an effect. Other calls in assignments are taken for pure ones."""
 
 
 def places_of_order(path: Path) -> list[Place]:
@@ -38,7 +39,7 @@ def order_changes_in(source: str) -> Iterator[Change]:
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, _FUNCTIONS):
             for node in _inside(function):
-                yield from _of_statements(node)
+                yield from _of_statements(node, is_new=function.name == "__init__")
                 yield from _of_posts(node)
 
 
@@ -50,68 +51,30 @@ def _inside(function: ast.AST) -> Iterator[ast.AST]:
             yield from _inside(child)
 
 
-def _of_statements(node: ast.AST) -> Iterator[Change]:
+def _of_statements(node: ast.AST, *, is_new: bool) -> Iterator[Change]:
     for _, block in ast.iter_fields(node):
         if isinstance(block, list):
             for first, second in pairwise(block):
                 if (
                     isinstance(first, ast.stmt)
                     and isinstance(second, ast.stmt)
-                    and _may_differ(first, second)
+                    and _may_differ(first, second, is_new=is_new)
                 ):
                     yield _swapped(first, second)
 
 
-def _may_differ(first: ast.stmt, second: ast.stmt) -> bool:
+def _may_differ(first: ast.stmt, second: ast.stmt, *, is_new: bool) -> bool:
+    """Return True if another order is worth a mutant. is_new: no attribute of `self` has a value yet."""
     if isinstance(first, _LEFT_ALONE) or isinstance(second, _LEFT_ALONE) or _is_docstring(first):
         return False
-    if (_bound(first) - _used(first)) & _used(second):
-        return False
-    return not (_is_apart(first, second) or _is_apart(second, first))
+    one, other = effects_of(first), effects_of(second)
+    bound = (path for path in one.writes if is_new or "." not in path)
+    new = frozenset(path for path in bound if not meet(frozenset({path}), one.reads))
+    return not meet(new, other.reads) and not commute(one, other)
 
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_apart(node: ast.stmt, other: ast.stmt) -> bool:
-    """Return True for a pure assignment beside a statement that does without its targets."""
-    if not isinstance(node, ast.Assign | ast.AugAssign):
-        return False
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    texts = {ast.unparse(one) for target in targets for one in _parts(target)}
-    if any(isinstance(one, ast.Await | ast.Yield) or _is_effect(one) for one in ast.walk(node)):
-        return False
-    if any("." in text or "[" in text for text in texts) and not isinstance(
-        other, ast.Assign | ast.AugAssign
-    ):
-        return False  # a call may read or change the attribute, and a function may be left before it
-    return not any(ast.unparse(one) in texts for one in ast.walk(other) if isinstance(one, ast.expr))
-
-
-def _is_effect(node: ast.AST) -> bool:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-        return False
-    return ast.unparse(node.func).partition(".")[0] in _ACTORS
-
-
-def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-
-
-def _bound(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-
-
-def _used(node: ast.AST) -> set[str]:
-    """Return the names that a statement reads, with those that it changes by `+=`."""
-    changed = {_name_of(one.target) for one in ast.walk(node) if isinstance(one, ast.AugAssign)}
-    names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
-    return {one.id for one in names if isinstance(one.ctx, ast.Load) or one.id in changed}
-
-
-def _name_of(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _swapped(first: ast.stmt, second: ast.stmt) -> Change:
@@ -137,7 +100,3 @@ def _of_posts(node: ast.AST) -> Iterator[Change]:
 def _is_post(node: ast.expr) -> bool:
     text = ast.unparse(node)
     return text.startswith("Post(") or (isinstance(node, ast.Starred) and "post" in text)
-
-
-def _is_post_or_more(node: ast.expr) -> bool:
-    return _is_post(node) or isinstance(node, ast.Starred)

@@ -24,6 +24,17 @@ def swapped(body: str) -> list[str]:
         ("if a: return 1; if state: return 2", ["if state:; return 2; if a:; return 1"]),
         ("return (Post(a, 1), *posts)", ["return (*posts, Post(a, 1))"]),
         ("return posts + more", ["return (more + posts)"]),
+        ("b = self.a; self.a = 1", ["self.a = 1; b = self.a"]),
+        ("a = a.next; state = one(a)", ["state = one(a); a = a.next"]),
+        ("a.append(1); a.extend(state)", ["a.extend(state); a.append(1)"]),
+        ("self.a.pop(1); self.go()", ["self.go(); self.a.pop(1)"]),
+        ("a['b'] = 1; a['b'] = 2", ["a['b'] = 2; a['b'] = 1"]),
+        ("a[state] = 1; a['b'] = 2", ["a['b'] = 2; a[state] = 1"]),
+        ("if a: self.b = 1; self.c.append(self.b)", ["self.c.append(self.b); if a:; self.b = 1"]),
+        ("if a: self.b = 1; self.c.append(2)", []),
+        ("self.a.pop(1); self.b.append(2)", []),
+        ("a['b'] = 1; a['c'] = 2", []),
+        ("a = [a for a in state]; b = state", []),
         ("self.a = 1; self.b = 2", []),
         ("b = one(a); self.go()", []),
         ("b = self.one(); b += self.two()", []),
@@ -36,6 +47,17 @@ def swapped(body: str) -> list[str]:
 )
 def test_neighbours_change_places_where_it_may_matter(body: str, others: list[str]) -> None:
     assert swapped(body) == others
+
+
+def test_a_turn_of_a_loop_that_ends_early_leaves_its_assignments_out() -> None:
+    assert len(swapped("while a:;     if a: continue;     state = a")) == 1
+    assert not swapped("if a: return 1; state = a")
+
+
+def test_a_new_object_reads_its_attributes_after_they_are_set() -> None:
+    source = "class A:\n    def {}(self, a):\n        self.a = a\n        self.b = self.a.go()\n"
+    assert not [*order_changes_in(source.format("__init__"))]
+    assert len([*order_changes_in(source.format("go"))]) == 1
 
 
 def test_a_function_in_a_function_is_looked_at_once() -> None:

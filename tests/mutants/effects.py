@@ -1,0 +1,175 @@
+"""The effects of a statement, as far as its text shows them: the names it reads and writes, and if it leaves.
+
+Two statements commute if neither writes a name that the other reads or writes, and at most one of them does
+anything else. The following is taken for granted, because no text shows it:
+
+    names        two paths of attributes are two things: `self.a` and `work.state.a` are never the same
+    containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only
+    values       what is called for its value does nothing else, unless it is a method of `self` or `work`
+    errors       no reading, and no method of a container, raises
+"""
+
+import ast
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final, NamedTuple
+
+_READING: Final = (
+    "copy", "count", "endswith", "get", "index", "items", "join", "keys", "split", "startswith", "total",
+    "union", "values",
+)  # fmt: skip
+_CHANGING: Final = (
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft",
+    "remove", "setdefault", "update",
+)  # fmt: skip
+_OPAQUE: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.AsyncFor, ast.Try)
+_ACTORS: Final = ("self", "work")
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+
+
+class Effects(NamedTuple):
+    """The effects of a statement. Names are paths, such as `self.state`.
+
+    does_more: True if it calls, awaits or yields anything that may do more than the paths show.
+    returns, skips: True if it may leave the function, or the turn of a loop around it.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    does_more: bool = False
+    returns: bool = False
+    skips: bool = False
+
+    def __or__(self, other: "Effects") -> "Effects":
+        """Return the effects of both."""
+        return Effects(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.does_more or other.does_more,
+            self.returns or other.returns,
+            self.skips or other.skips,
+        )
+
+    def is_seen_outside(self) -> bool:
+        """Return True if more than a local name of the function is different afterwards."""
+        return self.does_more or any("." in path for path in self.writes)
+
+
+def commute(one: Effects, other: Effects) -> bool:
+    """Return True if two statements with these effects do the same in either order."""
+    if meet(one.writes, other.reads | other.writes) or meet(other.writes, one.reads):
+        return False
+    return _is_harmless_beside(one, other) and _is_harmless_beside(other, one)
+
+
+def _is_harmless_beside(one: Effects, other: Effects) -> bool:
+    """Return True if it does not matter to `one` that `other` may leave, or may do more than is shown."""
+    if other.returns and (one.is_seen_outside() or one.returns or one.skips):
+        return False
+    if other.skips and (one.writes or one.does_more or one.returns or one.skips):
+        return False
+    return not (other.does_more and one.is_seen_outside())
+
+
+def meet(some: frozenset[str], others: frozenset[str]) -> bool:
+    """Return True if a path of some is one of the others, or is a part of one, or has one as a part."""
+    return any(
+        one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+        for one in some
+        for other in others
+    )
+
+
+def effects_of(node: ast.AST) -> Effects:
+    """Return the effects of a statement or an expression, with those of its parts."""
+    path = path_of(node)
+    match node:
+        case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) if path:
+            return Effects(reads=frozenset({path}))
+        case ast.Name() | ast.Attribute() if path:
+            return _written(path)
+        case ast.AugAssign(target=target, value=value):
+            changed = effects_of(target)
+            return changed | Effects(reads=changed.writes) | effects_of(value)
+        case ast.Subscript(value=value, slice=at, ctx=ast.Store() | ast.Del()):
+            name = _element(value, at)
+            return (_written(name) if name else _changed(value)) | effects_of(at)
+        case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+            return _written(name) | _of_parts(node)
+        case ast.Expr(value=ast.Call(func=func) as call) if not _is_of_container(func):
+            return Effects(does_more=True) | _of_parts(call)
+        case ast.Call(func=func):
+            return _of_call(func) | _together([*node.args, *(one.value for one in node.keywords)])
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Lambda():
+            return _without_own_names(node)
+        case ast.Return() | ast.Raise():
+            return Effects(returns=True) | _of_parts(node)
+        case ast.Continue() | ast.Break():
+            return Effects(skips=True)
+        case _ if isinstance(node, _LOOPS):
+            return _of_parts(node)._replace(skips=False)
+        case _ if isinstance(node, _OPAQUE):
+            return Effects(does_more=True) | _of_parts(node)
+        case _:
+            return _of_parts(node)
+
+
+def path_of(node: ast.AST) -> str:
+    """Return the path of a name or of an attribute of an attribute of a name; "" for anything else."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{path}.{name}" if (path := path_of(value)) else ""
+        case _:
+            return ""
+
+
+def _of_call(func: ast.expr) -> Effects:
+    match func:
+        case ast.Attribute(value=value, attr=name) if name in _READING:
+            return effects_of(value)
+        case ast.Attribute(value=value, attr=name) if name in _CHANGING:
+            return _changed(value)
+        case _:
+            return Effects(does_more=path_of(func).partition(".")[0] in _ACTORS) | effects_of(func)
+
+
+def _is_of_container(func: ast.expr) -> bool:
+    return isinstance(func, ast.Attribute) and func.attr in _CHANGING
+
+
+def _element(container: ast.expr, key: ast.expr) -> str:
+    """Return the path of an element whose key is a constant, "" for another: two names may be one key."""
+    path = path_of(container)
+    is_fixed = isinstance(key, ast.Constant) or path_of(key).rpartition(".")[2].isupper()
+    return f"{path}.[{ast.unparse(key)}]" if path and is_fixed else ""
+
+
+def _changed(container: ast.expr) -> Effects:
+    """Return the effects of a change of a container. One inside another, as `a[b]`, is taken for that one."""
+    if path := path_of(container):
+        return Effects(frozenset({path})) | _written(path, f"{path}.*")
+    if isinstance(container, ast.Subscript):
+        return _changed(container.value) | effects_of(container)
+    return Effects(does_more=True) | effects_of(container)
+
+
+def _written(*paths: str) -> Effects:
+    return Effects(writes=frozenset(paths))
+
+
+def _without_own_names(node: ast.AST) -> Effects:
+    own = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    own |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+    found = _of_parts(node)
+    reads = {path for path in found.reads if path.partition(".")[0] not in own}
+    return found._replace(reads=frozenset(reads), writes=found.writes - own)
+
+
+def _of_parts(node: ast.AST) -> Effects:
+    return _together(ast.iter_child_nodes(node))
+
+
+def _together(nodes: Iterable[ast.AST]) -> Effects:
+    return reduce(Effects.__or__, map(effects_of, nodes), Effects())
