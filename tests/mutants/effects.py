@@ -1,18 +1,23 @@
 """The effects of a statement, as far as its text shows them: the names it reads and writes, and if it leaves.
 
 Two statements commute if neither writes a name that the other reads or writes, and at most one of them does
-anything else. The following is taken for granted, because no text shows it:
+anything else. So do two conditions of which one at most holds, and two that refuse different values, since
+either refusal is right. The following is taken for granted, because no text shows it:
 
     names        two paths of attributes are two things: `self.a` and `work.state.a` are never the same
     containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only
     values       what is called for its value does nothing else, unless it is a method of `self` or `work`
+    pure code    in `actors/`, which acts on nothing but its values, a method called for no value changes its
+                 receiver only, unless that is `self` or `work`
+    classes      an object of one class is not of another one
     errors       no reading, and no method of a container, raises
 """
 
 import ast
+import copy
 from collections.abc import Iterable
 from functools import reduce
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 _READING: Final = (
     "copy", "count", "endswith", "get", "index", "items", "join", "keys", "split", "startswith", "total",
@@ -78,6 +83,63 @@ def meet(some: frozenset[str], others: frozenset[str]) -> bool:
         for one in some
         for other in others
     )
+
+
+def exclude(first: ast.stmt, second: ast.stmt) -> bool:
+    """Return True for two conditions of which one at most holds, or either of which may be the first."""
+    if not (isinstance(first, ast.If) and isinstance(second, ast.If)) or first.orelse or second.orelse:
+        return False
+    tests, both = (effects_of(first.test), effects_of(second.test)), (effects_of(first), effects_of(second))
+    if any(test.does_more or test.writes for test in tests):
+        return False
+    if _one_at_most(first.test, second.test):
+        return not (_may_change(both[0], tests[1]) or _may_change(both[1], tests[0]))
+    is_same = ast.dump(first.body[-1]) == ast.dump(second.body[-1]) or all(map(_refuses, (first, second)))
+    return len(first.body) == len(second.body) == 1 and is_same and not meet(tests[0].reads, tests[1].reads)
+
+
+def _may_change(one: Effects, test: Effects) -> bool:
+    is_open = any(path.partition(".")[0] in _ACTORS for path in test.reads)
+    return meet(one.writes, test.reads) or (one.does_more and is_open and not one.returns)
+
+
+def _refuses(condition: ast.If) -> bool:
+    return isinstance(condition.body[-1], ast.Raise)
+
+
+def _one_at_most(first: ast.expr, second: ast.expr) -> bool:
+    """Return True if two tests want one expression to equal other constants, or to be of other classes."""
+    return any(
+        one[0] == other[0] and not one[1] & other[1] for one in _wanted(first) for other in _wanted(second)
+    )
+
+
+def _wanted(test: ast.expr) -> list[tuple[str, set[str]]]:
+    """Return the expressions of which a test wants one of some values or classes, each with those."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return [one for value in values for one in _wanted(value)]
+        case ast.Call(func=ast.Name(id="isinstance"), args=[subject, classes]):
+            return [(f"type of {ast.unparse(subject)}", set(ast.unparse(classes).split(" | ")))]
+        case ast.Compare(left=subject, ops=[ast.Eq()], comparators=[ast.Constant() as value]):
+            return [(ast.unparse(subject), {ast.unparse(value)})]
+        case _:
+            return []
+
+
+def in_pure_code(statement: ast.stmt) -> ast.stmt:
+    """Return a statement of `actors/`, whose calls for no value read as changes of a container."""
+    return cast(ast.stmt, _PureCalls().visit(copy.deepcopy(statement)))
+
+
+class _PureCalls(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=receiver) as func) if path_of(receiver) not in _ACTORS:
+                func.attr = _CHANGING[0]
+            case _:
+                pass
+        return node
 
 
 def effects_of(node: ast.AST) -> Effects:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from tests.mutants.effects import commute, effects_of, meet
+from tests.mutants.effects import commute, effects_of, exclude, in_pure_code, meet
 from tests.mutants.mutant import ROOT
 from tests.mutants.random_mutants import Change, Place
 
@@ -30,16 +30,19 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 def places_of_order(path: Path) -> list[Place]:
     """Return the pairs of a module that may change places, each as a place of its own."""
     name = str(path.relative_to(ROOT))
-    found = order_changes_in(path.read_text())
+    found = order_changes_in(path.read_text(), is_pure=name.startswith("actors/"))
     return [Place(name, "order", change.node.lineno, (change,)) for change in found]
 
 
-def order_changes_in(source: str) -> Iterator[Change]:
-    """Yield the changes of order in the functions of a source."""
+def order_changes_in(source: str, *, is_pure: bool = False) -> Iterator[Change]:
+    """Yield the changes of order in the functions of a source. is_pure: True for code of `actors/`."""
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, _FUNCTIONS):
             for node in _inside(function):
-                yield from _of_statements(node, is_new=function.name == "__init__")
+                for first, second in _neighbours(node):
+                    seen = (in_pure_code(first), in_pure_code(second)) if is_pure else (first, second)
+                    if _may_differ(*seen, is_new=function.name == "__init__"):
+                        yield _swapped(first, second)
                 yield from _of_posts(node)
 
 
@@ -51,16 +54,12 @@ def _inside(function: ast.AST) -> Iterator[ast.AST]:
             yield from _inside(child)
 
 
-def _of_statements(node: ast.AST, *, is_new: bool) -> Iterator[Change]:
+def _neighbours(node: ast.AST) -> Iterator[tuple[ast.stmt, ast.stmt]]:
     for _, block in ast.iter_fields(node):
         if isinstance(block, list):
             for first, second in pairwise(block):
-                if (
-                    isinstance(first, ast.stmt)
-                    and isinstance(second, ast.stmt)
-                    and _may_differ(first, second, is_new=is_new)
-                ):
-                    yield _swapped(first, second)
+                if isinstance(first, ast.stmt) and isinstance(second, ast.stmt):
+                    yield first, second
 
 
 def _may_differ(first: ast.stmt, second: ast.stmt, *, is_new: bool) -> bool:
@@ -70,7 +69,7 @@ def _may_differ(first: ast.stmt, second: ast.stmt, *, is_new: bool) -> bool:
     one, other = effects_of(first), effects_of(second)
     bound = (path for path in one.writes if is_new or "." not in path)
     new = frozenset(path for path in bound if not meet(frozenset({path}), one.reads))
-    return not meet(new, other.reads) and not commute(one, other)
+    return not (meet(new, other.reads) or commute(one, other) or exclude(first, second))
 
 
 def _is_docstring(node: ast.stmt) -> bool:

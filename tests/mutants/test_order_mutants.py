@@ -35,6 +35,17 @@ def swapped(body: str) -> list[str]:
         ("self.a.pop(1); self.b.append(2)", []),
         ("a['b'] = 1; a['c'] = 2", []),
         ("a = [a for a in state]; b = state", []),
+        ("if a > 1: raise A; if a < 2: raise B", ["if a < 2:; raise B; if a > 1:; raise A"]),
+        ("if a: raise A; if state: raise B", []),
+        ("if isinstance(a, A | B): self.go(); if isinstance(a, C): return 1", []),
+        (
+            "if isinstance(a, A | B): self.go(); if isinstance(a, B): return 1",
+            ["if isinstance(a, B):; return 1; if isinstance(a, A | B):; self.go()"],
+        ),
+        (
+            "if self.a == 1: self.go(); if self.a == 2: self.do()",
+            ["if self.a == 2:; self.do(); if self.a == 1:; self.go()"],
+        ),
         ("self.a = 1; self.b = 2", []),
         ("b = one(a); self.go()", []),
         ("b = self.one(); b += self.two()", []),
@@ -52,6 +63,12 @@ def test_neighbours_change_places_where_it_may_matter(body: str, others: list[st
 def test_a_turn_of_a_loop_that_ends_early_leaves_its_assignments_out() -> None:
     assert len(swapped("while a:;     if a: continue;     state = a")) == 1
     assert not swapped("if a: return 1; state = a")
+
+
+def test_a_method_called_in_pure_code_changes_its_receiver_only() -> None:
+    source = "def f(self, a):\n    self.a.go()\n    a.do()\n    self.b()\n    self.c()\n"
+    assert len([*order_changes_in(source)]) == 3
+    assert len([*order_changes_in(source, is_pure=True)]) == 2
 
 
 def test_a_new_object_reads_its_attributes_after_they_are_set() -> None:
