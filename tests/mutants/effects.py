@@ -14,6 +14,7 @@ either refusal is right. The following is taken for granted, because no text sho
 """
 
 import ast
+import builtins
 import copy
 from collections.abc import Iterable
 from functools import reduce
@@ -27,6 +28,7 @@ _CHANGING: Final = (
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft",
     "remove", "setdefault", "update",
 )  # fmt: skip
+_BUILTINS: Final = frozenset(dir(builtins))
 _OPAQUE: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.AsyncFor, ast.Try)
 _ACTORS: Final = ("self", "work")
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
@@ -146,6 +148,8 @@ def effects_of(node: ast.AST) -> Effects:
     """Return the effects of a statement or an expression, with those of its parts."""
     path = path_of(node)
     match node:
+        case ast.Name() if path in _BUILTINS:
+            return Effects()
         case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) if path:
             return Effects(reads=frozenset({path}))
         case ast.Name() | ast.Attribute() if path:

@@ -37,6 +37,7 @@ def swapped(body: str) -> list[str]:
         ("a = [a for a in state]; b = state", []),
         ("if a > 1: raise A; if a < 2: raise B", ["if a < 2:; raise B; if a > 1:; raise A"]),
         ("if a: raise A; if state: raise B", []),
+        ("if type(a) is int: raise A; if type(state) is int: raise B", []),
         ("if isinstance(a, A | B): self.go(); if isinstance(a, C): return 1", []),
         (
             "if isinstance(a, A | B): self.go(); if isinstance(a, B): return 1",
