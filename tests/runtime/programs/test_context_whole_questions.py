@@ -5,9 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from callboard.actors.protocol.client_messages import Resumed
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.recovery import recover
 from callboard.replay.recording import Recording
 from callboard.runtime.models.scripted import ScriptedModel, call, calls
 from callboard.runtime.programs.context import ProgramContext
@@ -84,6 +88,41 @@ def test_a_question_with_one_tool_call_costs_twelve_events(tmp_path: Path) -> No
     tool_call = ["CallTool", "ToolReturned"]
     assert kinds[asked[0] : asked[1]] == ["Delegate", *turn, "DelegationEnded", *step, *tool_call, *step]
     assert {after - before for before, after in pairwise(asked)} == {12}
+
+
+AGAIN: tuple[tuple[str, str, str], ...] = (
+    ("Delegate", "", "CallModel"),
+    ("Begin", "", "CallModel"),
+    ("CallModel", "lost", "CallModel"),
+    ("ModelReplied", "", "RunStep"),
+    ("Finished", "", "RunStep"),
+    ("DelegationEnded", "", "RunStep"),
+    ("RunStep", "lost", "RunStep"),
+    ("ModelReplied", "", "CallTool"),
+    ("CallTool", "", "CallTool"),
+    ("ToolReturned", "", "RunStep"),
+    ("RunStep", "lost", "RunStep"),
+    ("ModelReplied", "", "CallModel"),
+)
+"""The events of a question and its tool call: kind, answer that a crash behind it leaves, next request."""
+
+
+def test_a_crash_behind_any_event_of_a_question_loses_no_answer_and_repeats_only_an_open_request(
+    tmp_path: Path,
+) -> None:
+    asyncio.run(recorded(tmp_path / "log.db", 1))
+    with Recording.open(tmp_path / "log.db", "s") as recording:
+        events = tuple(recording.events)
+    first, after = [place for place, event in enumerate(events) if event.kind == "Delegate"][:2]
+    assert tuple(after_crash(events[: place + 1]) for place in range(first, after)) == AGAIN
+
+
+def after_crash(events: tuple[Event, ...]) -> tuple[str, str, str]:
+    """Return the kind of the last event, the status of the answer to its request, and the next request."""
+    found = recover(events, Resumed(2), events[-1].at)
+    replies = [event.body.status for event in found.posted if isinstance(event.body, ModelReplied)]
+    (start,) = found.starts
+    return events[-1].kind, "".join(replies), start.request.kind
 
 
 def test_the_tokens_that_a_request_states_are_reserved(tmp_path: Path) -> None:
