@@ -46,13 +46,14 @@ CHANGE_ROWS: Final = (
     "status = ifnull(nullif(json_extract(c.value, '$[1]'), ''), status) FROM json_each({}) AS c "
     "WHERE sessions.id = json_extract(c.value, '$[0]')"
 )
-_VIEW: Final = "CREATE TEMP VIEW batch AS SELECT NULL AS version, NULL AS moves, NULL AS changes" + "".join(
-    f", NULL AS {field}" for field in CHUNK_FIELDS
-)
-# Batches that settle calls go by views of their own: the others need no such statements, and those without
-# budgets above their sessions only the last one.
-_MORE: Final = {"": (), "usage_": ("usage",), "spending_": ("charges", "reserved", "settled", "usage")}
-"""The prefixes of the views, and the further columns of each."""
+_FIELDS: Final = ("version", "moves", "changes", *CHUNK_FIELDS)
+# Batches with budgets above their sessions go by a view of their own: the others need no such statements. All
+# others share one: to compile its trigger takes as long as to look at hundreds of empty lists of usage.
+_VIEWS: Final = {
+    "batch": (*_FIELDS, "usage"),
+    "spending_batch": (*_FIELDS, "charges", "reserved", "settled", "usage"),
+}
+"""The columns of each view."""
 
 _TRIGGER: Final = """CREATE TEMP TRIGGER insert_{view} INSTEAD OF INSERT ON {view} BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
@@ -67,14 +68,9 @@ END"""
 # While the main thread computes without pause, every call into SQLite gives the interpreter lock away and
 # waits for milliseconds to get it back. Five statements wait five times; this one waits once, and SQLite does
 # all its work on another core, fsync included.
-_INSERT: Final = f"INSERT INTO batch VALUES (:version, :moves, :changes, :{', :'.join(CHUNK_FIELDS)})"
+_INSERTS: Final = {view: f"INSERT INTO {view} VALUES (:{', :'.join(_VIEWS[view])})" for view in _VIEWS}
 
-_INSERTS: Final = {
-    frozenset(columns): _INSERT.replace("INTO batch", f"INTO {prefix}batch").removesuffix(")")
-    + "".join(f", :{one}" for one in columns)
-    + ")"
-    for prefix, columns in _MORE.items()
-}
+NO_SPENDING: Final[Mapping[str, str]] = {"usage": "[]"}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,11 +81,10 @@ def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     pieces, uses, rows = inserts_from("NEW.", kind)
     moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
     parts = {"moved": moved, "changed": changed, "pieces": pieces, "uses": uses, "rows": rows}
-    for prefix, columns in _MORE.items():
-        nulls = "".join(f", NULL AS {one}" for one in columns)
-        connection.execute(_VIEW.replace("batch", f"{prefix}batch") + nulls)
-        spending = "".join(f"{STATEMENTS[one].format('NEW.')};" for one in columns)
-        connection.execute(_TRIGGER.format(view=f"{prefix}batch", spending=spending, **parts))
+    for view, columns in _VIEWS.items():
+        connection.execute(f"CREATE TEMP VIEW {view} AS SELECT NULL AS {', NULL AS '.join(columns)}")
+        spending = "".join(f"{text.format('NEW.')};" for name, text in STATEMENTS.items() if name in columns)
+        connection.execute(_TRIGGER.format(view=view, spending=spending, **parts))
 
 
 def insert_batch(
@@ -98,16 +93,16 @@ def insert_batch(
     moves: str,
     changes: str,
     chunk: Chunk,
-    spending: Mapping[str, str] | None = None,
+    spending: Mapping[str, str] = NO_SPENDING,
 ) -> bool:
     """Append a chunk of rows. Return False if it was refused and nothing has changed.
 
-    spending: the parameters of the statements for spending; None for no change.
+    spending: the parameters of the statements for spending and usage.
     """
-    statement = _INSERTS[frozenset(spending or ())]
-    parameters = {"version": version, "moves": moves, "changes": changes, **chunk, **(spending or {})}
+    view = "spending_batch" if "charges" in spending else "batch"
+    parameters = {"version": version, "moves": moves, "changes": changes, **chunk, **spending}
     try:
-        connection.execute(statement, parameters)
+        connection.execute(_INSERTS[view], parameters)
     except sqlite3.IntegrityError:
         return False
     return True

@@ -119,8 +119,7 @@ class SQLiteStore:
             if chunk is None or plan.takes_steps:
                 return None
             moves, changes = plan.moves(), plan.changes()
-            net = NetChanges(plan.spending)
-            spending = self.spending.parameters(net, plan.usage) if plan.settles else None
+            spending = self.spending.parameters(NetChanges(plan.spending), plan.usage)
             is_done = insert_batch(self._connection, self._version, moves, changes, chunk, spending)
             return plan if is_done else None
 
