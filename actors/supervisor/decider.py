@@ -135,9 +135,10 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
         return ()
     work.seq = seq
     if row.settles:
-        settled = body.settled or row.unaccounted
+        stated = body.settled  # read once: a `TurnSettled` makes it of its fields
+        settled = stated or row.unaccounted
         if settled is not None:
-            settle(work, sender, settled, is_stated=body.settled is not None)
+            settle(work, sender, settled, is_stated=stated is not None)
     if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:
         return work.take_posts()
     row.handle(work, sender, body)

@@ -106,20 +106,21 @@ class ModelPort:
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
-        agent = owner_of(request)
-        state = self._board.core.states[agent]
+        board = self._board
+        core = board.core
+        opened = core.gate.open[request.seq]
+        agent, wish, state = opened.owner, opened.wish, core.states[opened.owner]
+        assert wish is not None  # a grant has one
         assert isinstance(state, AgentState)
-        asked = request_of(state, self._board.core.states.__getitem__)
-        asked.deps = self._board.deps.current
-        asked.session_id = self._board.session_id
+        asked = request_of(state, core.states.__getitem__)
+        asked.deps = board.deps.current
+        asked.session_id = board.session_id
         asked.seq = request.seq
         if asked.model.is_program:
-            gate = self._board.gate
-            asked.at, asked.left_out_ms = self._board.now_ms, gate.left_out_ms
-            asked.state_of = gate.shared.json_of
-        wish = self._board.gate.wish_of(request)
+            asked.at, asked.left_out_ms = board.now_ms, core.gate.left_out_ms
+            asked.state_of = core.gate.shared.json_of
         if asked.digest != wish.digest:
-            self._board.fail(CallboardError(f"{agent}: the request is not the one that was granted"))
+            board.fail(CallboardError(f"{agent}: the request is not the one that was granted"))
             return
         live = LiveAnswer(self._buffer_of, request.seq, asked)
         answer = self._call(asked, live)

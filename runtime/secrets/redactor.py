@@ -62,6 +62,8 @@ _MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one searc
 class Redactor:
     """Finds secrets by pattern and by value. Values are added by `learn`.
 
+    is_idle: True while there is neither a pattern nor a value.
+
     >>> redactor = Redactor()
     >>> redactor.learn("DOOR", "open-sesame")
     >>> redactor.text("say open-sesame, or open%2dsesame")
@@ -80,14 +82,10 @@ class Redactor:
         self._base64: set[str] = set()
         self._searches: tuple[re2.Set | None, tuple[tuple[str, re2._Regexp], ...]] = (None, ())
         self._any: re2._Regexp | None = None
+        self.is_idle = True
         self._finds_keys_only = self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
         self._build()
-
-    @property
-    def is_idle(self) -> bool:
-        """True while there is neither a pattern nor a value."""
-        return self._any is None
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -124,6 +122,7 @@ class Redactor:
         self._likenesses = (Likeness.of_texts(self._written), Likeness.of_base64(self._base64))
         self._in_plain = _compiled(b"|".join(map(re2.escape, self._plain)).decode()) if self._plain else None
         self._any = _compiled("|".join(every)) if every else None
+        self.is_idle = self._any is None
 
     # --- text ---------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Board:
         self.on_cut_off: Callable[[], None] = lambda: None
         self.on_published: Callable[[], None] | None = None
         self.on_posted: Callable[[Sequence[Event]], None] | None = None
-        self.time: Callable[[], int] | None = None  # of a clock of its own
+        self.time: Callable[[], int] = now_ms  # a playback has a clock of its own
         self.admits: Callable[[Start], Start | None] | None = None
         self.keeps: Callable[[Event], bool] = lambda request: False
         self.on_diverged: Callable[[str, str], bool] = lambda agent, why: False
@@ -115,7 +115,7 @@ class Board:
     @property
     def now_ms(self) -> int:
         """Return the time by the session's clock, in milliseconds since 1970 UTC. It never goes back."""
-        return max(self.time() if self.time else now_ms(), self._at)
+        return max(self.time(), self._at)
 
     # --- posting ------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Board:
         try:
             if not self._unpublished:
                 # One time for all events of a pass, which takes a few milliseconds at most.
-                self._at = self.now_ms
+                self._at = max(self.time(), self._at)
                 self._run_queue.after_pass(self._publish_in_context)
             if self._is_foreign:
                 self._is_foreign = False

@@ -58,7 +58,7 @@ class TypedSignature:
 
     def _read(self, arguments: Json) -> dict[str, object]:
         values = msgspec.structs.asdict(self.decoder.decode(arguments))
-        return values | read_models(self.models, values)
+        return values | read_models(self.models, values) if self.models else values
 
     def _read_again(self, arguments: Json, error: Exception) -> dict[str, object]:
         """Read arguments as they were meant, after an error. Raises InvalidPrompt with that error."""

@@ -57,17 +57,19 @@ SECOND: Final = (
         "A delegation is decided on before the call that made it is charged.",
         "supervisor.decider",
         "    if row.settles:\n"
-        "        settled = body.settled or row.unaccounted\n"
+        "        stated = body.settled  # read once: a `TurnSettled` makes it of its fields\n"
+        "        settled = stated or row.unaccounted\n"
         "        if settled is not None:\n"
-        "            settle(work, sender, settled, is_stated=body.settled is not None)\n"
+        "            settle(work, sender, settled, is_stated=stated is not None)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n",
         '    is_late = type(body).__name__ == "Delegate"\n'
         "    if row.settles and not is_late:\n"
-        "        settled = body.settled or row.unaccounted\n"
+        "        stated = body.settled  # read once: a `TurnSettled` makes it of its fields\n"
+        "        settled = stated or row.unaccounted\n"
         "        if settled is not None:\n"
-        "            settle(work, sender, settled, is_stated=body.settled is not None)\n"
+        "            settle(work, sender, settled, is_stated=stated is not None)\n"
         '    if work.state.phase == "closed" and type(body) not in _AFTER_THE_END:\n'
         "        return work.take_posts()\n"
         "    row.handle(work, sender, body)\n"

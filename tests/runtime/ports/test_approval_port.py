@@ -385,12 +385,12 @@ def test_a_question_expires_and_the_late_answer_is_told() -> None:
 
 
 def test_an_answer_after_the_time_and_before_the_timer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(PAY, limits=Limits(approval_timeout_s=60))
+    scene, late_ms = Scene(PAY, limits=Limits(approval_timeout_s=60)), [0]
+    monkeypatch.setattr("callboard.runtime.sessions.board.now_ms", lambda: now_ms() + late_ms[0])
 
     async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
         question = await asked()
-        later = now_ms() + 60_000
-        monkeypatch.setattr("callboard.runtime.sessions.board.now_ms", lambda: later)
+        late_ms[0] = 60_000
         assert question.approve() is False
 
     assert "expired" in scene.play(talk).text
