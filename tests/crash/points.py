@@ -211,7 +211,7 @@ def install(reaper: Reaper) -> None:
         moves: str,
         changes: str,
         chunk: Chunk,
-        spending: dict[str, str] | None,
+        spending: dict[str, str],
     ) -> bool:
         with reaper.writing():
             reaper.at_batch()

@@ -295,7 +295,7 @@ def test_events_have_the_time_of_the_boards_clock_which_never_goes_back() -> Non
             seen: list[Event] = []
             board.watchers.append(seen.append)
             for at in (10**13, 10**12):
-                board.time = lambda at=at: at
+                board.time = partial(int, at)
                 board.submit(SUPERVISOR, 0, (Post("host.1", Stop("cancelled")),))
                 board.flush()
             await board.durable()

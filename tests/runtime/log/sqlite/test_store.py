@@ -131,10 +131,15 @@ def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.Mo
     sent: list[Any] = []
 
     def watched(
-        connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk, spending: None
+        connection: sqlite3.Connection,
+        version: int,
+        moves: str,
+        changes: str,
+        chunk: Chunk,
+        spending: dict[str, str],
     ) -> bool:
         sent.append(chunk["data"])
-        return insert_batch(connection, version, moves, changes, chunk)
+        return insert_batch(connection, version, moves, changes, chunk, spending)
 
     monkeypatch.setattr(sqlite_store, "insert_batch", watched)
     for seq in (1, 2, 3):
