@@ -14,7 +14,7 @@ from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DeciderFailed, Delegate
+from callboard.actors.protocol.messages import Begin, DeciderFailed, Delegate, Stop, Stopped
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
@@ -26,9 +26,10 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.protocol.usage import NOTHING, ZERO
 from callboard.actors.session.contexts import ContextRequest, view_of
 from callboard.actors.session.core import SessionCore
+from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.tool_results import states_at
 from callboard.replay.testing.sessions.injection import ENDS
@@ -38,6 +39,7 @@ from callboard.replay.testing.sessions.scripted_session import is_closed
 from callboard.replay.testing.sessions.world import SessionWorld
 
 _Call: TypeAlias = tuple[str, int, int]
+_CALLS: Final = (CallModel, RunStep, CallTool)
 _OfCall = TypeVar("_OfCall", ToolStarted, ToolReturned, ApprovalGiven)
 
 
@@ -91,17 +93,19 @@ def is_badly_resumed(world: SessionWorld) -> bool:
     found, added = world.log[: made.start], world.log[made.start :]
     answered, answers = _answers_in(found), _answers_in(added)
     started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
-    cut = _may_have_acted(found)
+    cut, behind = _may_have_acted(found), _behind_stops(found)
     is_settled = [
         _is_settled(request, answers.get(request.seq), request.seq in started, _call_of(request) in cut)
         for request in found
-        if request.seq not in answered and isinstance(request.body, CallModel | RunStep | CallTool)
+        if request.seq not in answered and isinstance(request.body, _CALLS) and request.seq not in behind
     ]
+    left = [request for request in found if request.seq in behind and request.seq not in answered]
     # Requests that recovery adds cannot have started.
+    denied = [*left, *(request for request in added if request.seq in answers)]
     is_denied = [
-        answers[request.seq].status == ("interrupted" if _call_of(request) in cut else "cancelled")
-        for request in added
-        if request.seq in answers and isinstance(request.body, CallModel | RunStep | CallTool)
+        _is_denied(answers.get(request.seq), _call_of(request) in cut)
+        for request in denied
+        if isinstance(request.body, _CALLS)
     ]
     return not all(is_settled + is_denied)
 
@@ -139,6 +143,37 @@ def _call_of(event: Event) -> _Call | None:
     if isinstance(body, CallTool):
         return event.sender, body.turn, body.call
     return (event.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
+
+
+def _behind_stops(log: list[Event]) -> set[int]:
+    """Return the calls behind the `Stop` of their agent, and those of agents that drained without one.
+
+    Agents post such calls before they have read their `Stop`, and the gate lets none of them start.
+    """
+    found: set[int] = set()
+    stopped: set[str] = set()
+    for event in log:
+        match event.body:
+            case Stop():
+                stopped.add(event.recipient)
+            case Begin():
+                stopped.discard(event.recipient)
+            case Stopped() if event.sender in stopped:
+                stopped.discard(event.sender)
+            case Stopped():
+                stopped.add(event.sender)
+            case CallModel() | RunStep() | CallTool() if owner_of(event) in stopped:
+                found.add(event.seq)
+            case _:
+                pass
+    return found
+
+
+def _is_denied(answer: ModelReplied | ToolReturned | None, was_cut: bool) -> bool:
+    """Return whether a call that has not started is answered so. was_cut: it was interrupted before."""
+    if isinstance(answer, ModelReplied):
+        return (answer.status, answer.usage) == ("cancelled", ZERO)
+    return answer is not None and answer.status == ("interrupted" if was_cut else "cancelled")
 
 
 def _is_settled(

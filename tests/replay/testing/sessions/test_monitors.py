@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.requests import check_requests, requests_of
@@ -38,8 +39,8 @@ from callboard.replay.testing.sessions.monitors import (
     breaches_of,
     session_monitors,
 )
-from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
-from callboard.replay.testing.sessions.scripted_replies import calls
+from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile, program_profile
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.scripted_session import Effect
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests import golden
@@ -369,6 +370,30 @@ def test_a_call_made_after_the_crash_is_not_lost_to_it() -> None:
     asked = granted_by(world.log, grant.body)
     lost = ModelReplied(asked.turn, asked.attempt, "lost")
     world.log.append(type(grant)(len(world.log) + 1, grant.at, "model", grant.body.agent, grant.seq, lost))
+    assert RESUMES.after(world, 1, 0) is not None
+
+
+def refused_without_its_answer() -> SessionWorld:
+    """Stop a program before it asks for its first step, lose the refusal of that step, and resume."""
+    host = program_profile("host")
+    chosen = faults("cancel", "crash", fault_mixes=0)
+    world = SessionWorld(Scenario([host], lambda request: Reply("done"), [ask()], faults=chosen))
+    begun = ("inbox supervisor", "fault cancel", "inbox supervisor", "inbox host")
+    for strand in (*begun, "fault crash", "fault lose one", "resume"):
+        world.make(next(move for move in world.moves() if move.strand == strand))
+    return world
+
+
+def test_a_request_behind_the_stop_of_its_agent_has_not_started() -> None:
+    world = refused_without_its_answer()
+    assert [(one.status, one.usage) for one in world.of(ModelReplied)] == [("cancelled", ZERO)]
+    assert RESUMES.after(world, 1, 0) is None
+
+
+@table("changed", [{"usage": None}, {"status": "lost"}])
+def test_a_request_behind_the_stop_of_its_agent_that_is_charged_is_found(changed: dict[str, Any]) -> None:
+    world = refused_without_its_answer()
+    world.log = edited(world.log, of_kind(ModelReplied), **changed)
     assert RESUMES.after(world, 1, 0) is not None
 
 
