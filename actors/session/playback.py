@@ -218,7 +218,8 @@ class Playback:
             return False
         if self.is_after_effect and _is_read(request):
             return False
-        return self.recorded.has(key, _shared(request, gate))
+        found = self.recorded.known(key, _shared(request, gate))
+        return found is not None and self._is_whole(request, found)
 
     def _is_whole(self, request: Event, found: Reusable) -> bool:
         """Return False for an answer of a person after which a call goes on that has no recorded result.

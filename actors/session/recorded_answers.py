@@ -243,20 +243,19 @@ class RecordedAnswers:
 
         shared: the shared state as of the request.
         """
-        known = self.answers.get(key)
-        if not known or not known[0].fits(shared):
+        found = self.known(key, shared)
+        if found is None:
             return None
-        found = known[0]
         if found.seq in self._once:
             self._spend(found.seq)
-        elif len(known) > 1:
-            del known[0]
+        elif len(self.answers[key]) > 1:
+            del self.answers[key][0]
         return found
 
-    def has(self, key: Key, shared: SharedState) -> bool:
-        """Return True if there is a recorded answer to a request with this key."""
+    def known(self, key: Key, shared: SharedState) -> Reusable | None:
+        """Return the recorded answer to a request with this key, or None. It is not used up."""
         known = self.answers.get(key)
-        return bool(known and known[0].fits(shared))
+        return known[0] if known and known[0].fits(shared) else None
 
     def free_budget(self, request: Event, key: Key) -> Post | None:
         """Return the answer to a request for budgets whose call has a recorded answer: it costs nothing.

@@ -320,7 +320,7 @@ TESTED_ALONE: Final = (
         "answers-of-one-request-stick",
         "The first of several recorded answers to a request is given again and again.",
         "session.recorded_answers",
-        "            del known[0]\n",
+        "            del self.answers[key][0]\n",
         "            pass\n",
     ),
     Mutant(

@@ -215,8 +215,10 @@ def test_an_approval_goes_on_only_where_the_call_has_a_recorded_result() -> None
     approved: Posts = ("approvals", "host", 2, ApprovalGiven(1, 0, "approved"))
     refused: Posts = ("approvals", "host", 2, ApprovalGiven(1, 0, "denied"))
     result = [tool(1, "write"), returned(4, 1)]
-    assert isinstance(Forked([question, approved, *result], [question]).admit(2), Reuse)
-    assert isinstance(Forked([question, approved], [question]).admit(2), Work)
+    whole, cut = Forked([question, approved, *result], [question]), Forked([question, approved], [question])
+    assert [fork.playback.has_answer(fork.events[1], fork.gate) for fork in (whole, cut)] == [True, False]
+    assert isinstance(whole.admit(2), Reuse)
+    assert isinstance(cut.admit(2), Work)
     assert isinstance(Forked([question, refused], [question]).admit(2), Reuse)
 
 

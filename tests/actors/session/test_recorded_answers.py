@@ -92,9 +92,9 @@ def test_an_answer_behind_the_base_is_found_by_the_key_of_its_request() -> None:
     events = session(OPENED, tool(1), returned(2, 1), tool(2), returned(4, 2))
     key = keys_of(events)
     recorded = RecordedAnswers(events, 3)
-    assert not recorded.has(key[2], NO_STATE), "its answer stands before the base"
+    assert recorded.known(key[2], NO_STATE) is None, "its answer stands before the base"
     assert recorded.inputs == [], "only those behind the base come again"
-    assert recorded.has(key[4], NO_STATE)
+    assert recorded.known(key[4], NO_STATE)
     found = recorded.find(key[4], NO_STATE)
     assert found is not None
     assert (found.seq, found.at, told(found).reused) == (5, 50, 5)
@@ -161,9 +161,9 @@ def test_the_first_answer_of_a_request_decides_whether_it_fits() -> None:
     for event in events:
         now = now.after(event)
     recorded = RecordedAnswers(events, 1)
-    assert (recorded.has(key, now), found_in(recorded, key, now)) == (False, 0)
+    assert (bool(recorded.known(key, now)), found_in(recorded, key, now)) == (False, 0)
     recorded.use_up(3)
-    assert (recorded.has(key, now), found_in(recorded, key, now)) == (True, 7)
+    assert (bool(recorded.known(key, now)), found_in(recorded, key, now)) == (True, 7)
 
 
 def test_an_answer_knows_the_files_that_its_call_found_and_a_change_keeps_them() -> None:
@@ -204,7 +204,8 @@ def test_a_result_fits_only_the_state_that_its_tool_has_read() -> None:
         recorded = RecordedAnswers(events, 1)
         others = [states[5] if fitting is states[1] else states[1], NO_STATE]
         assert [found_in(recorded, key[call], other) for other in others] == [0, 0]
-        assert [recorded.has(key[call], other) for other in (fitting, *others)] == [True, False, False]
+        found = [recorded.known(key[call], other) for other in (fitting, *others)]
+        assert [one is not None for one in found] == [True, False, False]
         assert found_in(recorded, key[call], fitting) == answer
 
 
