@@ -238,8 +238,12 @@ class _Recovery:
         """Return True if the driver of a fork gives this logged request its recorded answer."""
         if request.seq not in self.recorded:
             return False
-        # Others start: the driver finds the recorded answer then, after the announcement of the start.
-        return not self.gate.is_wanted(request.seq) or request.seq in self.announced
+        if request.seq in self.announced:
+            return True
+        # A `write` that is not announced has not started, and the log has no result without a start. Others
+        # that are wanted start: the driver finds the recorded answer then, after the announcement.
+        is_announced = self.gate.start_of(request).announcement is not None
+        return not (is_announced or self.gate.is_wanted(request.seq))
 
     def _given_up(self, request: Event) -> Post:
         """Return the answer to a request of an agent that is stopped, or that gave it up."""

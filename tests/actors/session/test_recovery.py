@@ -125,6 +125,22 @@ def talkative() -> SessionWorld:
     return SessionWorld(Scenario([profile("host", tools=["look"], writes=["save"])], says, [ask()])).run()
 
 
+def test_a_fork_gives_no_recorded_result_to_a_write_that_was_stopped_before_its_start() -> None:
+    world = talkative()
+    reply = place(world, ModelReplied)
+    log = [*world.log[:reply], Event(reply + 1, LATER, CLIENT, SUPERVISOR, 0, Cancel("no"))]
+    log += recover(log, Resumed(1), LATER).posted
+    stop = next(event.seq for event in log if isinstance(event.body, Stop))
+    looked, saved = (
+        next(event.seq for event in log if isinstance(event.body, CallTool) and event.body.tool == name)
+        for name in ("look", "save")
+    )
+    found = recover(log[:stop], Resumed(1), LATER, recorded={looked, saved})
+    answers = {event.cause: event.body for event in found.posted if isinstance(event.body, ToolReturned)}
+    assert answers[saved].status == "cancelled"
+    assert looked not in answers, "a read keeps its recorded answer"
+
+
 def test_the_rest_of_a_torn_decision_is_posted_before_anything_else() -> None:
     world = talkative()
     reply = place(world, ModelReplied)
