@@ -26,6 +26,7 @@ from callboard.actors.session.call_places import CallPlaces
 from callboard.actors.session.place_names import named
 from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.divergence import LONG_CHARS, compared, first_difference, shortened
+from callboard.replay.json_values import value_lines
 from callboard.replay.reading import agent_of, kind_of
 from callboard.runtime.log.protocol import Stored
 
@@ -201,18 +202,11 @@ def _opened(side: _Side, agent: str, body: JsonObject) -> None:
 
 
 def profile_lines(described: bytes) -> Iterator[str]:
-    """Yield a profile as lines: the name before each field, long texts line by line."""
+    """Yield a profile as lines: one for each value, with its path; its tools by name, texts line by line."""
     profile: JsonObject = _decode(described)
-    for key, value in profile.items():
-        for line in _value_lines(value):
-            yield f"{profile['name']}.{key}: {line}"
-
-
-def _value_lines(value: object) -> list[str]:
-    if isinstance(value, str):
-        return value.split("\n")
-    parts = value if isinstance(value, list) else [value]
-    return [msgspec.json.encode(part).decode() for part in parts]
+    tools = {tool["name"]: tool for tool in profile.get("tools", ())}
+    fields = {key: tools if key == "tools" and tools else value for key, value in profile.items()}
+    return value_lines(profile["name"], fields)
 
 
 def _begin(side: _Side, agent: str, body: JsonObject) -> None:

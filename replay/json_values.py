@@ -57,6 +57,23 @@ def _parts(value: object) -> Iterable[tuple[str, object]]:
     return ((str(place), inner) for place, inner in enumerate(value)) if isinstance(value, list) else ()
 
 
+def value_lines(path: str, value: object) -> Iterator[str]:
+    """Yield a line for each value below a path, for a text diff; a text line by line.
+
+    An empty object, an empty list and a null have a line too, because they may be all that differs.
+    """
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from value_lines(f"{path}.{name}".lstrip("."), part)
+    elif isinstance(value, list) and value:
+        for place, part in enumerate(value):
+            yield from value_lines(f"{path}[{place}]", part)
+    elif isinstance(value, str):
+        yield from (f"{path}: {line}" for line in value.split("\n"))
+    else:
+        yield f"{path}: {msgspec.json.encode(value).decode()}"
+
+
 def written(name: str) -> str:
     """Return a field's name as a path holds it."""
     return name if name.isidentifier() or _PLAIN.fullmatch(name) else _encode(name).decode()

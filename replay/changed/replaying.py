@@ -16,6 +16,7 @@ from callboard.actors.session.step import ActorState
 from callboard.replay.changed.following import Following
 from callboard.replay.changed.result import AgentsNow, ChangedReplay, RequestDifference
 from callboard.replay.diff import profile_lines
+from callboard.replay.json_values import value_lines
 
 
 def against(
@@ -72,22 +73,5 @@ def request_lines(request: ModelRequest) -> list[str]:
     """Return a request as lines: its model, its tools by name, its instructions, its messages."""
     body = msgspec.json.decode(request.body())
     tools = {tool.get("name", str(place)): tool for place, tool in enumerate(body.pop("tools"))}
-    return [*_lines_lines("", {"model": body.pop("model"), "tools": tools, **body})]
-
-
-def _lines_lines(path: str, value: object) -> Iterator[str]:
-    """Yield the lines of a value. An empty object, an empty list and a null have none."""
-    if isinstance(value, dict | list):
-        for place, part in _parts(value):
-            yield from _lines_lines(f"{path}{place}".lstrip("."), part)
-    elif isinstance(value, str):
-        yield from (f"{path}: {line}" for line in value.split("\n"))
-    elif value is not None:
-        yield f"{path}: {msgspec.json.encode(value).decode()}"
-
-
-def _parts(value: dict[str, object] | list[object]) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a value, each with its place as it stands in a path."""
-    if isinstance(value, dict):
-        return ((f".{name}", part) for name, part in value.items())
-    return ((f"[{place}]", part) for place, part in enumerate(value))
+    given = {name: value for name, value in body.items() if value is not None}
+    return [*value_lines("", {"model": given.pop("model"), "tools": tools, **given})]

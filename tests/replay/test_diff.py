@@ -7,6 +7,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.diff import profile_lines
 from callboard.replay.divergence import ABSENT, FOREIGN, LONG_CHARS, shortened
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
@@ -202,3 +203,17 @@ def test_long_texts_are_compared_by_their_digests() -> None:
     assert "65,537 characters, BLAKE2b " in found["a"][0]
     assert found == shortened(value) != shortened({"a": [long + "2", "short"], "b": 1})
     assert shortened(long) == long
+
+
+def test_an_approval_that_a_tool_lost_is_a_line_of_its_own() -> None:
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    asked, unasked = (
+        set(profile_lines(msgspec.json.encode(Agent("clerk", tools=[made]).profile())))
+        for made in (tool(pay, approval="before"), tool(pay))
+    )
+    assert asked - unasked == {"clerk.tools.pay.approval: before"}
+    assert unasked - asked == set()
+    assert "clerk.tools.pay.input_schema.properties.euros.type: integer" in asked

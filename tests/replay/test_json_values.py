@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.json_values import at_path, leaves, names, parts_of, written
+from callboard.replay.json_values import at_path, leaves, names, parts_of, value_lines, written
 from tests.tables import table
 
 JSON = st.recursive(
@@ -50,3 +50,10 @@ def test_a_path_that_is_none_is_refused(path: str) -> None:
 
 def test_the_names_of_fields_come_with_their_paths() -> None:
     assert list(names({"a": [{"b.c": 1}]}, "body")) == [("body.a", "a"), ('body.a.0."b.c"', "b.c")]
+
+
+def test_each_value_has_a_line_with_its_path_even_an_empty_one() -> None:
+    value = {"a": [{"b": 1}, "x\ny"], "c": {}, "d": [], "e": None, "f": {"g": True}}
+    assert [*value_lines("", value)] == [
+        "a[0].b: 1", "a[1]: x", "a[1]: y", "c: {}", "d: []", "e: null", "f.g: true",
+    ]  # fmt: skip

@@ -94,6 +94,7 @@ def test_each_value_is_a_line_with_its_path_and_texts_are_cut_at_their_lines() -
         "model: m",
         "tools.t.name: t",
         "tools.t.input_schema.type: object",
+        "tools.t.input_schema.properties: {}",
         "max_tokens: 50",
         "system: You are.",
         "system: Brief.",
