@@ -8,6 +8,8 @@ write nothing. Two ways of finding one that does, neither of which needs a certa
     files        of the session: a write by `ctx.files` is noted, and not done
     reads_twice  each call runs the function twice, and both results must be equal
 
+With either of them, a file that the function writes or removes by itself is noted, too; that is done.
+
 Remarks on a scenario: calls that callboard's own tools refuse, which break no rule.
 
 A model may do anything, so a refused call is not a bug of a session. In a policy it is nearly always a
@@ -15,7 +17,7 @@ mistake of its author, because the run then tests something other than it seems 
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -24,6 +26,7 @@ import msgspec
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.file_labels import FileLabels
+from callboard.replay.testing.agents.seen_writes import watched_writes
 from callboard.replay.testing.sessions.faults import NO_FAULTS
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.scripted_replies import Reply
@@ -54,6 +57,16 @@ class ReadWatch:
     def files_for(self, tool: str, access: Access) -> Files | None:
         """Return the files for a call of a tool."""
         return None if self.files is None else _WatchedFiles(self, tool, self.files, access)
+
+    @contextmanager
+    def writes_of(self, tool: str) -> Iterator[None]:
+        """Note the files that a tool writes or removes by itself while the block runs."""
+        if not self.is_on:
+            yield
+            return
+        with watched_writes() as writes:
+            yield
+        self.found += [f"{tool} {what}" for what in writes.found()]
 
     def compare(self, tool: str, first: ToolOutcome, second: ToolOutcome) -> None:
         """Note two calls of one tool with the same arguments that differ."""
