@@ -11,6 +11,8 @@
   nothing but the value, then the newest. For numbers of two digits, which many messages hold by chance, the
   words come before all else. A word counts the less, the more of the holders have it. The others stand under
   `also_in`, since no log says which of them a model has read.
+- An answer that a fork has changed has its content from the `Forked` with that change, and not from a tool
+  or a model.
 - A value that a model made itself, such as a sum, has no holder: `made_of` are the inputs of that reply, and
   `odd` the one whose number is far from those of the others.
 """
@@ -23,8 +25,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from callboard.actors.protocol.addresses import is_agent
-from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.addresses import CLIENT, is_agent
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.compaction_messages import Compacted
 from callboard.actors.protocol.errors import UnknownName
@@ -44,6 +46,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
+from callboard.actors.session.recorded_answers import OF_MODEL
 from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
 from callboard.replay.steps import is_failure
 
@@ -125,6 +128,7 @@ def parts_of(events: Events, event: Event) -> list[Event]:
 
 
 def _parts(events: Events, event: Event) -> Iterator[int]:
+    yield from _change(events, event)
     if isinstance(event.body, TurnRequested | RunStep | CallModel | ModelReplied):
         yield from first_attempt(events, event).new
     elif isinstance(event.body, Begin):
@@ -136,6 +140,19 @@ def _parts(events: Events, event: Event) -> Iterator[int]:
         # A fork repeats the answers of its origin, whose numbers are those of another log.
         if isinstance(event.body, ToolReturned) and event.body.cached_from and not event.body.reused:
             yield origin_of(event.body)
+
+
+def _change(events: Events, event: Event) -> Iterator[int]:
+    """Yield the seq of the `Forked` whose change an answer is."""
+    body = event.body
+    if not isinstance(body, ToolReturned | ModelReplied) or not body.reused:
+        return
+    call = body.call if isinstance(body, ToolReturned) else OF_MODEL
+    place = event.recipient, body.turn, call, body.reused
+    for one in events.events_of(CLIENT, event.seq):
+        changes = one.body.changes if isinstance(one.body, Forked) else ()
+        if place in ((change.agent, change.turn, change.call, change.replaces) for change in changes):
+            yield one.seq
 
 
 def first_attempt(events: Events, event: Event) -> TurnRequested:
@@ -254,6 +271,9 @@ def _words_inside(value: Json) -> Words:
 
 def _content(events: Events, event: Event) -> Iterator[Event]:
     """Yield the events whose content an event may hold, oldest first."""
+    if changes := [*_change(events, event)]:
+        yield from map(events.event, changes)
+        return
     if isinstance(event.body, ModelReplied):
         yield from _conversation(events, event)
         return

@@ -6,7 +6,7 @@ import click
 from rich.text import Text
 
 from callboard.actors.agent.program_step import is_step
-from callboard.actors.protocol.client_messages import Ask, SessionOpened, Tell
+from callboard.actors.protocol.client_messages import Ask, Forked, SessionOpened, Tell
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ApprovalGiven, ContextMade, ModelReplied, ToolReturned
@@ -119,6 +119,8 @@ def _first_words(found: Why) -> str:
             return f"{where}: it stands in the description of an agent"
         case Ask() | Tell():
             return f"{where}: the client wrote it"
+        case Forked():
+            return f"{where}: the client wrote it, as a change of this fork"
         case ApprovalGiven():
             return f"{where}: a person wrote it"
         case ContextMade() | Begin():

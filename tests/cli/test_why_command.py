@@ -1,9 +1,11 @@
 import json
 
 from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.cli.why_command import _first_words
 from tests.cli.conftest import Callboard
 from tests.replay.diagnosis.user_stories import by_a_program
+from tests.replay.stories import fork_of_a_fork
 
 
 def test_the_way_the_parts_and_the_source_are_shown(callboard: Callboard) -> None:
@@ -51,6 +53,14 @@ def test_what_a_program_made_itself_is_not_ascribed_to_a_model() -> None:
     end = next(event.seq for event in recording.events if isinstance(event.body, AskEnded))
     said = _first_words(recording.why(end, "41900 and"))
     assert said.endswith("the program host made it; nothing that it was given holds it")
+
+
+def test_a_change_of_a_fork_is_not_ascribed_to_a_tool() -> None:
+    recording = fork_of_a_fork({("host", 1, 0): "Rome: rain"})
+    returned = next(event.seq for event in recording.events if isinstance(event.body, ToolReturned))
+    assert _first_words(recording.why(returned, "rain")).endswith(
+        ": the client wrote it, as a change of this fork"
+    )
 
 
 def test_what_a_model_made_itself_is_shown_with_its_inputs(callboard: Callboard) -> None:

@@ -1,11 +1,13 @@
 """Sessions with a planted fault, as people meet them: only the log tells what happened."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import cache
 
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.fork_plan import Place
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -136,3 +138,27 @@ async def asking(ctx: ProgramContext, prompt: str) -> str:
 def asked_twice() -> Recording:
     """Record a program that asks a model twice."""
     return record(lambda request: say(f"reply {len(bytes(request.messages[-1]))}"), asking, "a plain one")
+
+
+def fork_of_a_fork(changes: Mapping[Place, object]) -> Recording:
+    """Change answers of a session in a fork, and fork that fork at its end."""
+
+    @tool(effect="read")
+    def weather(town: str) -> str:
+        """Look up the weather of a town."""
+        return f"{town}: sun"
+
+    def policy(request: ModelRequest) -> Step:
+        is_wet = "rain" in str(request.messages)
+        return call("weather", town="Rome") if request.turn == 1 else say("Stay." if is_wet else "Go.")
+
+    async def main() -> MemoryLog:
+        log, host = MemoryLog(), Agent("host", tools=[weather], model=ScriptedModel(policy))
+        async with Runtime(log) as runtime:
+            await runtime.run(host, "Shall we go?", session_id="one")
+            async with await runtime.fork("one", host, changes=changes, fork_id="two") as fork:
+                await fork.outcome
+            await (await runtime.fork("two", host, fork_id="three")).close()
+        return log
+
+    return Recording.open(MemoryReader(asyncio.run(main())), "three")

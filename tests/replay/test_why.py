@@ -18,7 +18,7 @@ from tests.golden import SESSIONS, golden, recorded
 from tests.replay.diagnosis.planted import refused_report, stale
 from tests.replay.diagnosis.user_stories import by_a_program, gave_up_a_task
 from tests.replay.logs import survey
-from tests.replay.stories import WRONG, poisoned_sum
+from tests.replay.stories import WRONG, fork_of_a_fork, poisoned_sum
 from tests.tables import table
 
 
@@ -160,3 +160,19 @@ def test_a_text_that_waited_for_the_end_of_a_task_comes_from_the_reply_that_has_
     source = recording.why(end, "objection").source[-1]
     assert isinstance(source.body, ModelReplied)
     assert (source.recipient, b"objection" in bytes(source.body.content)) == ("host", True)
+
+
+def test_an_answer_that_a_fork_has_changed_comes_from_the_client() -> None:
+    rainy = fork_of_a_fork({("host", 1, 0): "Rome: rain"})
+    returned = first(rainy, ToolReturned)
+    assert [one.kind for one in rainy.why(returned, "rain").source] == ["ToolReturned", "Forked"]
+    assert {one.kind for one in rainy.why(returned).parts} == {"CallTool", "Forked"}
+    told = fork_of_a_fork({("host", 2, -1): "Stay at home."})
+    end = first(told, AskEnded)
+    assert told.why(end, "home").source[-1].kind == "Forked"
+
+
+def test_an_answer_that_a_fork_took_from_its_recording_comes_from_the_tool() -> None:
+    again = fork_of_a_fork({("host", 2, -1): "Stay at home."})
+    returned = first(again, ToolReturned)
+    assert again.why(returned, "sun").source[-1].kind == "ToolReturned"

@@ -7,6 +7,7 @@ import { Held, wordsOf } from "./held.js";
 const WITHOUT_CONTENT = new Set(["CallModel", "CheckSchema", "SchemaChecked"]);
 const ASKED_CHARS_MAX = 200; // of a text in a call's arguments or a task
 const WEIGHT = 720720; // of a word that one holder has
+const OF_MODEL = -1; // in place of a call: the reply of the model itself
 const WISHES = new Set(["TurnRequested", "RunStep"]);
 const ANSWERS = new Set([...WISHES, "CallModel", "ModelReplied"]);
 
@@ -121,6 +122,23 @@ function before(session, seq) {
 }
 
 function parts(session, seq) {
+  return [...changeOf(session, seq), ...recordedParts(session, seq)];
+}
+
+/** Return the `Forked` whose change an answer is. */
+function changeOf(session, seq) {
+  const kind = session.kinds[seq];
+  const { turn, call = OF_MODEL, reused } = kind === "ToolReturned" || kind === "ModelReplied" ? session.body(seq) : {};
+  if (!reused) return [];
+  const agent = session.recipient(seq);
+  const isIt = (change) => change.agent === agent && change.turn === turn && change.call === call && change.replaces === reused;
+  const found = [];
+  for (let at = 1; at < seq; at += 1)
+    if (session.kinds[at] === "Forked" && session.body(at).changes?.some(isIt)) found.push(at);
+  return found;
+}
+
+function recordedParts(session, seq) {
   const kind = session.kinds[seq];
   if (ANSWERS.has(kind)) return firstAttempt(session, seq).new ?? [];
   if (kind === "Begin") return [1, ...starts(session, seq)];
@@ -157,19 +175,25 @@ function starts(session, seq) {
   return found;
 }
 
-/** Return the reply whose call an event is, if another event released it. */
+/** Return the reply that an event comes from, if another event released it: an approval, or the end of a task. */
 function replyOf(session, seq) {
-  const turn = session.body(seq).turn ?? 0;
+  const { turn = 0, kind } = session.body(seq);
   const sender = session.sender(seq);
-  if (!turn || !isAgent(sender)) return [];
+  const isAnswer = session.kinds[seq] === "Finished" && kind === "answered";
+  if (!isAgent(sender) || !(turn || isAnswer)) return [];
   const found = [];
-  for (let at = seq; at > 0; at -= 1)
-    if (session.kinds[at] === "ModelReplied" && session.recipient(at) === sender && session.body(at).turn === turn) found.push(at);
+  for (let at = seq; at > 0; at -= 1) {
+    if (session.kinds[at] !== "ModelReplied" || session.recipient(at) !== sender) continue;
+    if (isAnswer) return [at];
+    if (session.body(at).turn === turn) found.push(at);
+  }
   return found;
 }
 
 /** Return the events whose content an event may hold, oldest first. */
 function contentOf(session, seq) {
+  const changes = changeOf(session, seq);
+  if (changes.length) return changes;
   if (session.kinds[seq] === "ModelReplied") return conversation(session, seq);
   return partsOf(session, seq).flatMap((part) =>
     WITHOUT_CONTENT.has(session.kinds[part]) ? contentOf(session, part) : [part]);

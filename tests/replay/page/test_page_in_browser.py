@@ -17,9 +17,10 @@ from callboard.replay.steps import essential
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
+from tests.replay.diagnosis.user_stories import gave_up_a_task
 from tests.replay.logs import survey
 from tests.replay.page.kit import write_page
-from tests.replay.stories import endless_loop, ignored_report, poisoned_sum
+from tests.replay.stories import endless_loop, fork_of_a_fork, ignored_report, poisoned_sum
 from tests.replay.test_why_sources import sensed
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -114,10 +115,22 @@ def test_a_way_shows_each_failure_and_all_events_on_demand(tab: Browser, tmp_pat
     assert set(way) <= set(tab.run(lines))
 
 
-def test_the_source_of_a_value_is_the_same_as_in_python(tab: Browser, tmp_path: Path) -> None:
-    recording = recording_of("ignored")
+@pytest.mark.parametrize(
+    ("make", "texts"),
+    [
+        (ignored_report, ("41900", "41,900", "refund", "efun", "A-1", "1", "customer")),
+        (lambda: fork_of_a_fork({("host", 1, 0): "Rome: rain"}), ("rain", "Stay")),
+        (lambda: fork_of_a_fork({("host", 2, -1): "Stay at home."}), ("sun", "home")),
+        (gave_up_a_task, ("objection",)),
+    ],
+    ids=["ignored", "changed result", "changed reply", "gave up"],
+)
+def test_the_source_of_a_value_is_the_same_as_in_python(
+    tab: Browser, tmp_path: Path, make: Callable[[], Recording], texts: tuple[str, ...]
+) -> None:
+    recording = make()
     tab.open(write_page(recording, tmp_path))
-    for text in ("41900", "41,900", "refund", "efun", "A-1", "1", "customer"):
+    for text in texts:
         for seq in range(1, len(recording.events) + 1):
             found = in_page(tab, f"callboard.sourceOf(callboard.session, {seq}, {json.dumps(text)})")
             try:
