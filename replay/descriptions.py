@@ -23,7 +23,8 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.actors.protocol.value_types import ForkChange, SchemaProblem
+from callboard.actors.session.place_names import named
 from callboard.replay.compaction_words import compacted, service_edits
 from callboard.replay.formats import counted, duration, json_text, tokens, utc, value_text
 from callboard.runtime.log.tree import prompt_text
@@ -88,11 +89,14 @@ def links_of(body: m.AnyMessage) -> Iterator[int]:
         yield from (named if isinstance(named, tuple) else (named,) if named else ())
 
 
+def changed_place(change: ForkChange) -> str:
+    """Return the name of the call, the turn or the input whose answer or text a fork has changed."""
+    is_input = not change.agent
+    return f"input #{change.replaces}" if is_input else named((change.agent, change.turn, change.call))
+
+
 def _forked(body: c.Forked) -> str:
-    changed = (
-        f"{one.agent} turn {one.turn}" + (f" call {one.call}" if one.call >= 0 else "")
-        for one in body.changes
-    )
+    changed = (f"changes {changed_place(one)}" for one in body.changes)
     return ", ".join(filter(None, [f"of {body.origin}#{body.at}", *changed, _resumed(body.resumed)]))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 from rich.text import Text
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened
+from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked, SessionOpened
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event, is_closed_after
 from callboard.actors.protocol.immutable import NULL, Json
@@ -19,6 +19,7 @@ from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, u
 from callboard.cli.output import attributes, broken, emit_json, emit_lines, fields, talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import usage_of
+from callboard.replay.descriptions import changed_place
 from callboard.replay.forks import Branch, billing
 from callboard.replay.formats import counted, duration, local, utc, whole_prompt
 from callboard.replay.reading import title_in
@@ -159,10 +160,24 @@ def lineage_facts(recording: Recording) -> dict[str, str]:
     lines = {}
     if found.origins:
         lines["fork of"] = ", a fork of ".join(f"{one.session_id}#{one.seq}" for one in found.origins)
+        if changed := _changed(recording):
+            lines["changed"] = changed
         lines["billed"] = billed_text(billing(recording.events))
     if found.forks:
         lines["forks"] = _names(found.forks)
     return lines
+
+
+def _changed(recording: Recording) -> str:
+    """Name the answers and inputs that the session and its origins have changed, each with its event."""
+    found = [
+        f"{changed_place(one)} (event {event.seq})"
+        for event in recording.events
+        if isinstance(event.body, Forked)
+        for one in event.body.changes
+    ]
+    more = len(found) - _FORKS_SHOWN
+    return ", ".join(found[:_FORKS_SHOWN]) + (f", and {more:,} more" if more > 0 else "")
 
 
 def _names(forks: Sequence[Branch]) -> str:

@@ -222,6 +222,26 @@ def test_show_and_tree_name_the_origins_and_the_forks(callboard: Callboard, log:
         assert found["forks"] == [{"session": second, "seq": 25}]
 
 
+def test_show_and_tree_name_what_a_fork_and_its_origin_have_changed(callboard: Callboard, log: str) -> None:
+    (origin,) = ids(callboard, log)
+    changes = ("--set", "host.2:1:0=result.txt", "--set", "2=prompt.md")
+    options = ("--with", "warm:host", "--effects", "live", "--log", log, "-q")
+    assert callboard("fork", origin, *changes, *options).exit_code == 0
+    first, _ = ids(callboard, log)
+    length = json.loads(callboard("show", first, "--log", log, "--json").stdout)["events"]
+    done = callboard("fork", f"{first}#{length - 10}", *options)
+    assert done.exit_code == 0, done.stderr
+    second = ids(callboard, log)[0]
+    shown = callboard("events", second, "--kind", "Forked", "--json", "--log", log).stdout.splitlines()
+    forked, _ = (json.loads(line)["seq"] for line in shown)
+    for command in ("show", "tree"):
+        lines = callboard(command, second, "--log", log).stdout.splitlines()
+        (line,) = [line for line in lines if line.startswith("changed ")]
+        assert line.split(maxsplit=1)[1] == f"input #2 (event {forked}), host.2:1:0 (event {forked})"
+    text = callboard("events", first, "--kind", "Forked", "--log", log).stdout
+    assert "changes input #2, changes host.2:1:0" in " ".join(text.split())
+
+
 def test_a_session_up_to_an_event_is_looked_at_by_every_command(callboard: Callboard, log: str) -> None:
     (origin,) = ids(callboard, log)
     whole = json.loads(callboard("show", origin, "--log", log, "--json").stdout)["events"]
