@@ -21,7 +21,7 @@ from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
 from callboard.cli.live import diverted, watching
 from callboard.cli.loading import files_near
-from callboard.cli.options import files_options, log_flag, log_option, parse_budgets
+from callboard.cli.options import files_options, log_flag, log_option, memory_option, parse_budgets
 from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
@@ -46,6 +46,7 @@ class Setting(NamedTuple):
     """The options of every command that asks.
 
     limits: as they were typed. servers: files of MCP servers. budgets: above sessions, by pattern.
+    memory: the address of a memory, empty for none.
     """
 
     limits: tuple[str, ...]
@@ -55,6 +56,7 @@ class Setting(NamedTuple):
     files: Files | None = None
     servers: tuple[str, ...] = ()
     budgets: Mapping[str, Budget] | None = None
+    memory: str = ""
 
     def equipped(self, agent: Agent) -> Agent:
         """Return an agent with the tools of the servers of `--mcp` files. Raises Failure, InvalidAgent."""
@@ -81,6 +83,7 @@ class Setting(NamedTuple):
             approve=self.approver,
             secrets=refs,
             files=self.files,
+            memory=self.memory or None,
             budgets=self.budgets,
             capacity=capacity,
             metrics=metrics,
@@ -88,9 +91,9 @@ class Setting(NamedTuple):
 
 
 def setting_options(function: Callable[..., int], approve: Mode = "ask") -> Callable[..., int]:
-    """Add `--limit`, `--budget`, `--approve`, `--secret`, `--mcp`, `--files` and `--log`: one `setting`.
+    """Add `--limit`, `--budget`, `--approve`, `--secret`, `--mcp`, `--files`, `--memory` and `--log`.
 
-    approve: the default of `--approve`.
+    The function gets all of them as one `setting`. approve: the default of `--approve`.
     """
 
     @functools.wraps(function)
@@ -102,13 +105,21 @@ def setting_options(function: Callable[..., int], approve: Mode = "ask") -> Call
         files: Files | None,
         servers: tuple[str, ...],
         budgets: tuple[str, ...],
+        memory: str,
         **others: object,
     ) -> int:
         above = parse_budgets(budgets)
-        setting = Setting(limits, Approver(approve), secrets, log, files, servers, above)
+        setting = Setting(limits, Approver(approve), secrets, log, files, servers, above, memory)
         return function(setting=setting, **others)
 
-    options = (_servers_option, _secret_option, _approve_option(approve), _budget_option, _limit_option)
+    options = (
+        memory_option,
+        _servers_option,
+        _secret_option,
+        _approve_option(approve),
+        _budget_option,
+        _limit_option,
+    )
     added: Callable[..., int] = call
     for add in (log_option, *options):
         added = add(added)

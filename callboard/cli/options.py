@@ -82,6 +82,13 @@ model_option = click.option(
     "a model inherit it.",
 )
 
+memory_option = click.option(
+    "--memory",
+    metavar="FILE",
+    default="",
+    help="Let tools remember in this file through ctx.memory; or the URL of a PostgreSQL server.",
+)
+
 
 def log_flag() -> str:
     """Return the `--log` option for a command in a hint; empty if the command finds the log without it."""

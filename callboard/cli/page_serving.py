@@ -46,6 +46,7 @@ class Serving(NamedTuple):
     secrets: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     files: Files | None = None
+    memory: str = ""
 
 
 def serve_pages(wish: Serving, *, is_opened: bool) -> None:
@@ -121,7 +122,14 @@ async def _owned(wish: Serving) -> AsyncIterator[Owned | None]:
     refs = [SecretRef(name) for name in wish.secrets]
     limits = parse_limits(wish.limits)
     open_reader(wish.log).close()  # names the file that is not there
-    runtime = Runtime(keyed_log(wish.log), model=model, limits=limits, secrets=refs, files=wish.files)
+    runtime = Runtime(
+        keyed_log(wish.log),
+        model=model,
+        limits=limits,
+        secrets=refs,
+        files=wish.files,
+        memory=wish.memory or None,
+    )
     try:
         await runtime.__aenter__()
     except StoreLocked as error:

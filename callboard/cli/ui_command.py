@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from callboard.cli.errors import Failure, refuse_if
-from callboard.cli.options import beside_option, files_options, log_option, model_option
+from callboard.cli.options import beside_option, files_options, log_option, memory_option, model_option
 from callboard.cli.output import emit, percent_on, talk
 from callboard.cli.recordings import beside_source, find_place, key_options, open_reader
 from callboard.replay.exports.writing import Job, export
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 )
 @click.option("--mcp", "servers", metavar="FILE", multiple=True, help="With --with: as for `callboard run`.")
 @files_options
+@memory_option
 @log_option
 @key_options
 def ui(
@@ -65,6 +66,7 @@ def ui(
     secrets: tuple[str, ...],
     servers: tuple[str, ...],
     files: "Files | None",
+    memory: str,
     log: str,
 ) -> int:
     """Open a session as a page in the browser.
@@ -99,13 +101,15 @@ def ui(
     refuse_if(sessions and bool(session), "--sessions shows all sessions: leave SESSION out")
     refuse_if(also and not (is_served and not session), "--also is for the list of --sessions or --act")
     refuse_if(agent and not act, "--with is for --act")
-    others = (model, limits, secrets, servers, files is not None)
-    refuse_if(any(others) and not agent, "--model, --limit, --secret, --mcp and --files go with --with")
+    others = (model, limits, secrets, servers, files is not None, memory)
+    refuse_if(
+        any(others) and not agent, "--model, --limit, --secret, --mcp, --files and --memory go with --with"
+    )
     if not is_served:
         _show(*_page(session, beside, log), is_opened=not no_open)
         return 0
     is_first = sessions or (act and not session)
-    given = (agent, model, limits, secrets, servers, files)
+    given = (agent, model, limits, secrets, servers, files, memory)
     _serve((session, log, port, is_first, act, also, *given), is_opened=not no_open)
     return 0
 

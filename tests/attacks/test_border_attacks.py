@@ -347,6 +347,7 @@ def test_every_command_cleans_its_words_and_keeps_the_bytes_of_file_names() -> N
         "save",
         "also",
         "file",
+        "memory",
     }
     assert kept == files | {"sets", "prompts", "other_log", "output", "files", "path", "target", "files_to"}
 
