@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.client_messages import Ask, AskEnded
 from callboard.actors.protocol.endings import EXPLAINED
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Delegate, DelegationEnded
@@ -80,6 +81,7 @@ class SessionLines:
         self._cutting = Cutting()
         self._shared = Shared(self._cutting)
         self._title = ""
+        self._kind = ""
         self._asked: dict[tuple[str, int, int], int] = {}
         self._answered: set[int] = set()
 
@@ -102,9 +104,11 @@ class SessionLines:
         return lines
 
     def _note(self, event: Event) -> None:
-        """Note the seqs of the delegations that are answered questions of a program."""
+        """Note how the latest ask ended, and the delegations that are answered questions of a program."""
         body = event.body
-        if isinstance(body, Delegate):
+        if isinstance(body, Ask | AskEnded):
+            self._kind = body.kind if isinstance(body, AskEnded) else ""
+        elif isinstance(body, Delegate):
             self._asked[event.sender, body.turn, body.call] = event.seq
         elif isinstance(body, DelegationEnded):
             asked = self._asked.pop((event.recipient, body.turn, body.call), 0)
@@ -136,7 +140,7 @@ class SessionLines:
                 "session": row.session_id,
                 "head": f"{head.seq}:{head.digest.hex()}",
                 "title": row.title or self._title,
-                "kind": row.kind,
+                "kind": row.kind or self._kind,  # a fork that began after an outcome has none of its own
                 "status": row.status,
                 "diverged": self._changes.diverged,
                 "cut": self._cutting.cut,

@@ -140,8 +140,8 @@ def asked_twice() -> Recording:
     return record(lambda request: say(f"reply {len(bytes(request.messages[-1]))}"), asking, "a plain one")
 
 
-def fork_of_a_fork(changes: Mapping[Place, object]) -> Recording:
-    """Change answers of a session in a fork, and fork that fork at its end."""
+def fork_of_a_fork(changes: Mapping[Place, object], at: int | None = None) -> Recording:
+    """Change answers of a session in a fork at an event, and fork that fork at its end."""
 
     @tool(effect="read")
     def weather(town: str) -> str:
@@ -156,7 +156,7 @@ def fork_of_a_fork(changes: Mapping[Place, object]) -> Recording:
         log, host = MemoryLog(), Agent("host", tools=[weather], model=ScriptedModel(policy))
         async with Runtime(log) as runtime:
             await runtime.run(host, "Shall we go?", session_id="one")
-            async with await runtime.fork("one", host, changes=changes, fork_id="two") as fork:
+            async with await runtime.fork("one", host, changes=changes, at=at, fork_id="two") as fork:
                 await fork.outcome
             await (await runtime.fork("two", host, fork_id="three")).close()
         return log

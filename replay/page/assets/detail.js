@@ -8,7 +8,7 @@ import { argumentsBlock, contentBlock, contentBlocks, plainText } from "./blocks
 import { editBlock, patchLines } from "./edits.js";
 import { addCounted, copyButton, firstParts, make, makeSwitch, pressSwitch, roomLeft, textBlock } from "./elements.js";
 import { copied, writtenEntries, jsonBlock, writtenJson } from "./json.js";
-import { essential, partsOf, sourceOf, wayTo } from "./why.js";
+import { changeOf, essential, partsOf, sourceOf, wayTo } from "./why.js";
 import { dollars, durationText, forkOf, oneLine, summaryOf, textOf, toneOf } from "./words.js";
 
 const TABS = [
@@ -110,11 +110,12 @@ export class DetailView {
 
   /** Return a mark for an answer that a fork took from the recording. */
   reused(seq) {
-    const { reused } = this.session.body(seq);
+    const { session } = this;
+    const { reused } = session.body(seq);
     if (!reused) return false;
-    const { beside } = this.app;
-    if (beside?.differs(this.session, seq)) return make("span", { class: "badge changed", title: "The fork was given this in its place" }, "changed for the fork");
-    return make("span", { class: "badge", title: "It was not asked again, and cost nothing" }, `reused from event ${reused}`);
+    if (changeOf(session, seq).length) return make("span", { class: "badge changed", title: "The fork was given this in its place" }, "changed for the fork");
+    const { origin } = session.body(session.kinds.lastIndexOf("Forked", seq));
+    return make("span", { class: "badge", title: "It was not asked again, and cost nothing" }, `reused from event ${reused} of ${origin}`);
   }
 
   actor(address) {

@@ -126,7 +126,7 @@ function parts(session, seq) {
 }
 
 /** Return the `Forked` whose change an answer is. */
-function changeOf(session, seq) {
+export function changeOf(session, seq) {
   const kind = session.kinds[seq];
   const { turn, call = OF_MODEL, reused } = kind === "ToolReturned" || kind === "ModelReplied" ? session.body(seq) : {};
   if (!reused) return [];

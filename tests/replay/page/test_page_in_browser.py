@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import UnknownName
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.port_messages import CallModel, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
 from callboard.replay.steps import essential
@@ -276,3 +276,24 @@ def test_a_page_that_cannot_be_read_says_so(tab: Browser, tmp_path: Path) -> Non
     with pytest.raises(AssertionError):
         tab.open(page)
     assert "cannot be read" in tab.run("document.getElementById('figures').textContent")
+
+
+def test_a_changed_answer_is_marked_as_such_and_the_fork_has_the_outcome_that_it_shares(
+    tab: Browser, tmp_path: Path
+) -> None:
+    recording = fork_of_a_fork({("host", 1, 0): "Rome: rain"})
+    tab.open(write_page(recording, tmp_path))
+    (returned,) = (event.seq for event in recording.events if isinstance(event.body, ToolReturned))
+    tab.run(f"callboard.select({returned})")
+    assert tab.run("document.querySelector('#detail .badge').textContent") == "changed for the fork"
+    assert tab.run("document.querySelector('#outcome').textContent") == "answered"
+
+
+def test_a_reused_answer_names_its_session(tab: Browser, tmp_path: Path) -> None:
+    recording = fork_of_a_fork({("host", 2, -1): "Stay at home."}, at=2)
+    tab.open(write_page(recording, tmp_path))
+    (returned,) = (event for event in recording.events if isinstance(event.body, ToolReturned))
+    assert isinstance(returned.body, ToolReturned)
+    tab.run(f"callboard.select({returned.seq})")
+    said = tab.run("document.querySelector('#detail .badge').textContent")
+    assert said == f"reused from event {returned.body.reused} of one"
