@@ -91,8 +91,8 @@ def links_of(body: m.AnyMessage) -> Iterator[int]:
 
 def changed_place(change: ForkChange) -> str:
     """Return the name of the call, the turn or the input whose answer or text a fork has changed."""
-    is_input = not change.agent
-    return f"input #{change.replaces}" if is_input else named((change.agent, change.turn, change.call))
+    call = change.agent, change.turn, change.call
+    return named(call) if change.agent else f"input #{change.replaces}"
 
 
 def _forked(body: c.Forked) -> str:

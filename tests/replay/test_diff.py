@@ -212,7 +212,7 @@ def test_an_approval_that_a_tool_lost_is_a_line_of_its_own() -> None:
 
     asked, unasked = (
         set(profile_lines(msgspec.json.encode(Agent("clerk", tools=[made]).profile())))
-        for made in (tool(pay, approval="before"), tool(pay))
+        for made in (tool(approval="before")(pay), tool()(pay))
     )
     assert asked - unasked == {"clerk.tools.pay.approval: before"}
     assert unasked - asked == set()
