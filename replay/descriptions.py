@@ -23,9 +23,9 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.step_messages import RunStep
-from callboard.actors.protocol.value_types import ForkChange, SchemaProblem
-from callboard.actors.session.place_names import named
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.compaction_words import compacted, service_edits
+from callboard.replay.forks import changed_place
 from callboard.replay.formats import counted, duration, json_text, tokens, utc, value_text
 from callboard.runtime.log.tree import prompt_text
 
@@ -87,12 +87,6 @@ def links_of(body: m.AnyMessage) -> Iterator[int]:
     for field in DESCRIPTIONS[type(body)].links:
         named = getattr(body, field)
         yield from (named if isinstance(named, tuple) else (named,) if named else ())
-
-
-def changed_place(change: ForkChange) -> str:
-    """Return the name of the call, the turn or the input whose answer or text a fork has changed."""
-    call = change.agent, change.turn, change.call
-    return named(call) if change.agent else f"input #{change.replaces}"
 
 
 def _forked(body: c.Forked) -> str:

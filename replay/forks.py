@@ -17,6 +17,8 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Rates, read_profile
 from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.value_types import ForkChange
+from callboard.actors.session.place_names import named
 from callboard.runtime.log.session_rows import SessionRow
 
 
@@ -63,6 +65,12 @@ class Billing(NamedTuple):
     used: Usage = ZERO
     billed: Usage = ZERO
     reused_tools: int = 0
+
+
+def changed_place(change: ForkChange) -> str:
+    """Return the name of the call, the turn or the input whose answer or text a fork has changed."""
+    call = change.agent, change.turn, change.call
+    return named(call) if change.agent else f"input #{change.replaces}"
 
 
 def without_steps(events: Iterable[Event]) -> Iterator[Event]:

@@ -62,16 +62,19 @@ def value_lines(path: str, value: object) -> Iterator[str]:
 
     An empty object, an empty list and a null have a line too, because they may be all that differs.
     """
-    if isinstance(value, dict) and value:
-        for name, part in value.items():
-            yield from value_lines(f"{path}.{name}".lstrip("."), part)
-    elif isinstance(value, list) and value:
-        for place, part in enumerate(value):
-            yield from value_lines(f"{path}[{place}]", part)
-    elif isinstance(value, str):
-        yield from (f"{path}: {line}" for line in value.split("\n"))
+    if isinstance(value, dict | list) and value:
+        for place, part in _places(value):
+            yield from value_lines(f"{path}{place}".lstrip("."), part)
     else:
-        yield f"{path}: {msgspec.json.encode(value).decode()}"
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        yield from (f"{path}: {line}" for line in text.split("\n"))
+
+
+def _places(value: dict[str, object] | list[object]) -> Iterable[tuple[str, object]]:
+    """Return the parts of a value, each with its place as it stands in a path of such a line."""
+    if isinstance(value, dict):
+        return ((f".{name}", part) for name, part in value.items())
+    return ((f"[{place}]", part) for place, part in enumerate(value))
 
 
 def written(name: str) -> str:

@@ -46,7 +46,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
-from callboard.actors.session.recorded_answers import OF_MODEL
+from callboard.actors.session.place_names import call_of
 from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
 from callboard.replay.steps import is_failure
 
@@ -145,14 +145,14 @@ def _parts(events: Events, event: Event) -> Iterator[int]:
 def _change(events: Events, event: Event) -> Iterator[int]:
     """Yield the seq of the `Forked` whose change an answer is."""
     body = event.body
-    if not isinstance(body, ToolReturned | ModelReplied) or not body.reused:
-        return
-    call = body.call if isinstance(body, ToolReturned) else OF_MODEL
-    place = event.recipient, body.turn, call, body.reused
-    for one in events.events_of(CLIENT, event.seq):
-        changes = one.body.changes if isinstance(one.body, Forked) else ()
-        if place in ((change.agent, change.turn, change.call, change.replaces) for change in changes):
-            yield one.seq
+    if isinstance(body, ToolReturned | ModelReplied) and body.reused and (call := call_of(event)):
+        place = *call, body.reused
+        yield from (one.seq for one in events.events_of(CLIENT, event.seq) if place in _changed_in(one))
+
+
+def _changed_in(event: Event) -> set[tuple[str, int, int, int]]:
+    changes = event.body.changes if isinstance(event.body, Forked) else ()
+    return {(one.agent, one.turn, one.call, one.replaces) for one in changes}
 
 
 def first_attempt(events: Events, event: Event) -> TurnRequested:
@@ -178,12 +178,11 @@ def _reply(events: Events, event: Event) -> Iterator[int]:
     """
     if not is_agent(event.sender):
         return
-    turn = getattr(event.body, "turn", 0)
-    is_answer = isinstance(event.body, Finished) and event.body.kind == "answered"
-    if turn or is_answer:
-        replies = [one for one in events.events_of(event.sender, event.seq) if _is_reply(one, event.sender)]
-        yield from (one.seq for one in replies if turn and getattr(one.body, "turn", 0) == turn)
-        yield from (one.seq for one in replies[-1:] if is_answer)
+    replies = [one for one in events.events_of(event.sender, event.seq) if _is_reply(one, event.sender)]
+    if isinstance(event.body, Finished) and event.body.kind == "answered":
+        yield from (one.seq for one in replies[-1:])
+    elif turn := getattr(event.body, "turn", 0):
+        yield from (one.seq for one in replies if getattr(one.body, "turn", 0) == turn)
 
 
 def _is_reply(event: Event, agent: str) -> bool:

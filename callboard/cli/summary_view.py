@@ -19,8 +19,7 @@ from callboard.cli.outcomes import billed_text, ending, head_text, usage_json, u
 from callboard.cli.output import attributes, broken, emit_json, emit_lines, fields, talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import usage_of
-from callboard.replay.descriptions import changed_place
-from callboard.replay.forks import Branch, billing
+from callboard.replay.forks import Branch, billing, changed_place
 from callboard.replay.formats import counted, duration, local, utc, whole_prompt
 from callboard.replay.reading import title_in
 from callboard.replay.recording import Recording

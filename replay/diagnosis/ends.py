@@ -176,10 +176,10 @@ class Refused:
     def _ended(self, event: Event, end: DelegationEnded, profiles: tuple[str, ...]) -> None:
         parent = event.recipient
         if end.kind in _REFUSALS:
-            to = f" to {', '.join(profiles)}" if profiles else ""
-            what = f"a delegation of {parent}{to}"
+            what = f"a delegation of {parent} to {', '.join(profiles)}"
             agent = end.address or parent
-            self._add(end.kind, _Refusal(event.seq, agent, what, _reason(end), parent, profiles, end.turn))
+            one = _Refusal(event.seq, agent, what, _reason(end), parent, profiles, end.turn)
+            self._add(end.kind, one)
         elif STATUS[end.kind] == "ok" and (denied := self._ends.get("denied")):
             denied[:] = [one for one in denied if not one.is_made_good(parent, profiles, end.turn)]
 

@@ -36,6 +36,7 @@ from callboard.runtime.files.call_files import CallFiles
 from callboard.runtime.files.files import Files
 from callboard.runtime.tools.access import Access
 from callboard.runtime.tools.output import ToolOutcome
+from callboard.runtime.tools.tool import Tool
 
 RULE: Final = 'A tool with effect="read" writes nothing.'
 _SHOWN_CHARS: Final = 60
@@ -59,14 +60,14 @@ class ReadWatch:
         return None if self.files is None else _WatchedFiles(self, tool, self.files, access)
 
     @contextmanager
-    def writes_of(self, tool: str) -> Iterator[None]:
-        """Note the files that a tool writes or removes by itself while the block runs."""
-        if not self.is_on:
+    def writes_of(self, tool: Tool, fake: object) -> Iterator[None]:
+        """Note the files that a read tool writes or removes by itself in the block. fake: in its place."""
+        if not self.is_on or fake is not None or tool.effect != "read":
             yield
             return
         with watched_writes() as writes:
             yield
-        self.found += [f"{tool} {what}" for what in writes.found()]
+        self.found += [f"{tool.name} {what}" for what in writes.found()]
 
     def compare(self, tool: str, first: ToolOutcome, second: ToolOutcome) -> None:
         """Note two calls of one tool with the same arguments that differ."""

@@ -17,12 +17,9 @@ from pathlib import Path
 from typing import Final
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_OPENED: Final = "open"
-_MADE: Final = frozenset({"os.mkdir", "os.truncate"})
-_REMOVED: Final = frozenset({"os.remove", "os.rmdir"})
-_MOVED: Final = "os.rename"
-_EVENTS: Final = frozenset({_OPENED, _MOVED}) | _MADE | _REMOVED
-_NO_FOLDER: Final = -1  # the descriptor of an event whose path is not relative to an open folder
+_EVENTS: Final = frozenset({"open", "os.mkdir", "os.truncate", "os.remove", "os.rmdir", "os.rename"})
+"""Those about paths. The last arguments are folders to which a path is relative, -1 for none."""
+
 _COMPILED: Final = "__pycache__"
 
 
@@ -35,17 +32,9 @@ class Writes:
 
     def take(self, event: str, args: tuple[object, ...]) -> None:
         """Take in an audit event."""
-        if event == _OPENED:
-            path, _, flags = args
-            if isinstance(flags, int) and flags & _WRITES and not _is_folder(path):
-                self._make(path)
-        elif event in _MADE:
-            self._make(args[0])
-        elif event == _MOVED and args[2:] == (_NO_FOLDER, _NO_FOLDER):
-            self._remove(args[0])
-            self._make(args[1])
-        elif event in _REMOVED and args[1:] == (_NO_FOLDER,):
-            self._remove(args[0])
+        made, gone = _made_and_gone(event, args)
+        self._remove(gone)
+        self._make(made)
 
     def found(self) -> list[str]:
         """Return a line for each file, in the order of the call."""
@@ -75,6 +64,21 @@ def watched_writes() -> Iterator[Writes]:
         yield writes
     finally:
         _watched.reset(token)
+
+
+def _made_and_gone(event: str, args: tuple[object, ...]) -> tuple[object, object]:
+    """Return the path that an event makes, and the one that it takes away; None for no path."""
+    match event, args:
+        case "open", (path, _, int() as flags) if flags & _WRITES and not _is_folder(path):
+            return path, None
+        case (("os.mkdir" | "os.truncate"), (path, *_)):
+            return path, None
+        case (("os.remove" | "os.rmdir"), (path, -1)):
+            return None, path
+        case "os.rename", (path, target, -1, -1):
+            return target, path
+        case _:
+            return None, None
 
 
 def _is_folder(path: object) -> bool:

@@ -272,14 +272,11 @@ def _answered(
     if tool is None:
         return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
     fake, context = fakes.get(call.tool), _context(address, call, state, watch, change)
-    if fake is None and tool.effect == "read":
-        with watch.writes_of(tool.name):
-            outcome = _used(tool, fake, context, call)
-        if watch.reads_twice:
-            again = _used(tool, fake, _context(address, call, state, watch, change), call)
-            watch.compare(tool.name, outcome, again)
-    else:
+    with watch.writes_of(tool, fake):
         outcome = _used(tool, fake, context, call)
+    if watch.reads_twice and fake is None and tool.effect == "read":
+        again = _used(tool, fake, _context(address, call, state, watch, change), call)
+        watch.compare(tool.name, outcome, again)
     result = (outcome.status, outcome.output, outcome.trace)
     returned = ToolReturned(call.turn, call.call, *result, asked=outcome.asked)
     return with_use(returned, context) if context.is_used else returned
