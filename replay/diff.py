@@ -3,7 +3,7 @@
 Events are paired by their purpose: by (agent, kind, turn, attempt, call), and by their order where
 those are equal; never by seq or by arrival, since both depend on the order of answers. What the supervisor
 asks a port or the clock is for the event that caused the question, and the answer is for the question; the
-first check of a schema is for that schema, whoever was the first to use it. Sub-agents are paired by
+first check of a schema is for that schema, by any agent. Sub-agents are paired by
 profile and prompt, then by place, since a further delegation shifts the ordinals of all later ones. The
 calls and the children of a program are paired by the ids of its asks. Seqs, ids, times, digests and figures
 of usage are not differences: the totals show the figures. JSON of users, models and tools is compared whole,

@@ -2,7 +2,7 @@
 
 A change reaches an event if it is the event's cause, or if the event's sender is an agent that the change has
 reached. The model calls among those are asked again if the session goes on as recorded. The fork may take
-another way, so that only a limit bounds its cost: the limit less what was used before the fork, because
+another way, so that only a limit bounds its cost: the limit less the usage before the fork, because
 answers from the recording count, too, and cost nothing.
 """
 

@@ -7,7 +7,7 @@ from tests.tables import table
 from tools.sources import ROOT, files_of, statements
 
 ENGINE = "callboard.replay.testing.explore"
-"""Its `explore` returns what was found. That of `callboard.testing` raises, unless it is told not to."""
+"""Its `explore` returns the findings. That of `callboard.testing` raises, unless it is told not to."""
 
 LISTS = frozenset({"check_log", "check_requests", "breaches_of"})
 

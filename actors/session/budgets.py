@@ -7,7 +7,7 @@ Rules
   - A call is reserved in all scopes of its session, or in none.
   - It is refused if it does not fit beside the amount spent. It is not kept for the next period.
   - It waits if it does not fit beside the reservations, too. A reservation of a session that no process runs
-    may stay for ever, so it counts as spent.
+    may stay forever, so it counts as spent.
   - A call that has found no room in a scope stays in the line of that scope until it has its answer. No later
     call passes it there. So every call has an answer in the end, and a line is first in, first out.
   - A reservation belongs to the period in which it was made. So does its charge.

@@ -242,7 +242,7 @@ def permissions(draft: Draft) -> None:
 
 
 def labels(draft: Draft) -> None:
-    """Read what is not to be trusted, and then want to send it."""
+    """Read an untrusted text, and then want to send it."""
     draft.tools += [PAGE, *([] if NET in draft.tools else [NET])]
     draft.layers = (*draft.layers, GUARDED)
     draft.turns[0].append(BROWSE)

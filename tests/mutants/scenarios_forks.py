@@ -149,7 +149,7 @@ def version(text: str, left_out: LeftOut = "") -> FileVersion:
 
 
 def writing() -> Scenario:
-    """Build calls that write a file, of which one adds to what is there, and one writes a secret."""
+    """Build calls that write a file, of which one adds to the text there, and one writes a secret."""
 
     def written(address: str, call: CallTool) -> ToolReturned:
         text = msgspec.json.decode(call.arguments)["text"]

@@ -1,4 +1,4 @@
-"""Ready contexts: what is in them, and that they stay within their tokens."""
+"""Ready contexts: their parts, and that they stay within their tokens."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,10 +1,10 @@
 """Sees the files that a function writes by itself, without `ctx.files`: by the audit events of PEP 578.
 
-No hook can be taken away again, so one hook serves the process, and does nothing outside a watched call.
+A hook cannot be removed, so one hook serves the process, and ignores every event outside a watched call.
 
-A scratch file is no write: what the function has made counts only if it is still there at the end. Neither
-are a device and a compiled module in `__pycache__`. Not seen are threads, started programs, and libraries in
-C that open files without Python, such as SQLite.
+A file that the function makes counts only if it is still there at the end, so a scratch file does not. A
+device and a compiled module in `__pycache__` do not count either. Not seen are threads, started programs and
+libraries in C that open files without Python, such as SQLite.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Final
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _EVENTS: Final = frozenset({"open", "os.mkdir", "os.truncate", "os.remove", "os.rmdir", "os.rename"})
-"""Those about paths. The last arguments are folders to which a path is relative, -1 for none."""
+"""The events about paths. The last arguments are folders to which a path is relative, -1 for none."""
 
 _COMPILED: Final = "__pycache__"
 

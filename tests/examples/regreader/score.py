@@ -30,7 +30,7 @@ from tests.examples.regreader import corpus, real
 
 @dataclass
 class Score:
-    """The calls and the answers. misses: what was wrong, in words."""
+    """The calls and the answers. misses: the mistakes, in words."""
 
     calls: int = 0
     exact: int = 0

@@ -315,7 +315,7 @@ def counted_on() -> Recording:
 
 
 def denied_and_left() -> Recording:
-    """Be denied a payment, and write what was denied."""
+    """Be denied a payment, and write that it was denied."""
     note = use("send", to="ann", text="The payment of 4545 was not approved.")
 
     def approve(agent: str, asked: RequestApproval) -> ApprovalGiven:

@@ -254,7 +254,7 @@ def peek(place: int) -> str:
 
 
 def peeking(request: ModelRequest) -> Any:
-    """Look, send, look again; what is sent depends on the first look."""
+    """Look, send, look again; the sent text depends on the first look."""
     words = ["one", "two"]["other" in said(request)]
     steps = [call("peek", place=1), call("send", text=words), call("peek", place=2), say("Done.")]
     return steps[request.turn - 1]

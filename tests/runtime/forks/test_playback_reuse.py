@@ -68,7 +68,7 @@ async def fork(log: Any, answer: Any, host: Agent, **wish: Any) -> tuple[str, li
 
 
 def paying(request: Any) -> Any:
-    """Look, pay an amount that follows from what was seen, and pay 2."""
+    """Look, pay an amount that follows from the look, and pay 2."""
     amount = 9 if "other" in said(request) else 1
     steps = [call("look", place=1), call("pay", amount=amount), call("pay", amount=2), say("Done.")]
     return steps[request.turn - 1]

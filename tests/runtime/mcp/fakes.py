@@ -58,7 +58,7 @@ def line(message: dict[str, Any]) -> bytes:
 
 
 class _Pipe:
-    """The stdin of a server: what is written there is answered at once on its stdout."""
+    """The stdin of a server: each line there is answered at once on its stdout."""
 
     def __init__(self, peer: Peer, reader: asyncio.StreamReader) -> None:
         self._peer = peer

@@ -38,7 +38,7 @@ def test_a_new_tool_comes_last() -> None:
 
 
 def test_a_tool_that_the_agent_was_given_up_does_not_come_back() -> None:
-    """The source listed it before, and somebody has set the agent's tools without it."""
+    """The source listed it before, and a client has set the agent's tools without it."""
     assert changed_tools((A,), "mail", {"a", "b"}, [A, B]) == (A,)
 
 

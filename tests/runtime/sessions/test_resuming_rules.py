@@ -1,4 +1,4 @@
-"""The rules of a resume without a runtime: what is read of a log, and which sessions are refused."""
+"""The rules of a resume without a runtime: the parts of a log that it reads, and the refused sessions."""
 
 import asyncio
 from contextlib import nullcontext
