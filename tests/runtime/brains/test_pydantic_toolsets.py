@@ -70,7 +70,7 @@ def test_a_toolset_that_shows_functions_has_its_calls_in_the_session(
 
 
 def test_the_search_of_the_framework_for_tools_runs_in_the_program() -> None:
-    tools = [look, Tool(pay, defer_loading=True)]
+    tools: Any = [look, Tool(pay, defer_loading=True)]
     outcome = run(pydantic_ai_agent(FrameworkAgent(name="a", tools=tools)), policy)
     assert (outcome.text, outcome.usage.calls) == ("['look', 'pay', 'search_tools'] paid 1", 3)
 
