@@ -43,6 +43,7 @@ from callboard.actors.protocol.port_messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
@@ -67,6 +68,9 @@ class Events(Protocol):
 
     def events_of(self, address: str, upto: int) -> Iterable[Event]:
         """Return the events up to `upto` that an actor received or posted, in order."""
+
+    def request(self, seq: int) -> ModelRequest:
+        """Return the request that a reply answers."""
 
 
 class Why(NamedTuple):
@@ -226,7 +230,8 @@ def _ranked(events: Events, event: Event, held: Held, wanted: Words) -> list[Eve
 
     wanted: the words near the value in the event and in those behind it.
     """
-    holders = {one.seq: (one, found) for one in _content(events, event) if (found := [*_places(one, held)])}
+    content = chain(_content(events, event), _content_of_question(events, event, held))
+    holders = {one.seq: (one, found) for one in content if (found := [*_places(one, held)])}
     if len(holders) < 2:
         return [one for one, _ in holders.values()]
     newest = {one.seq for one in parts_of(events, event)}
@@ -287,6 +292,31 @@ def _conversation(events: Events, reply: Event) -> Iterator[Event]:
         wish = wish_in(one.body) if one.sender == reply.recipient else None
         named.update(wish.new if wish is not None else ())
     yield from (_with_words(events, events.event(seq)) for seq in sorted(named))
+
+
+def _content_of_question(events: Events, reply: Event, held: Held) -> Iterator[Event]:
+    """Yield what a program had asked and got before a question, if its whole request holds the value.
+
+    The request names places of earlier ones, so none of these events has all of it.
+    """
+    if not isinstance(reply.body, ModelReplied):
+        return
+    begin = next(iter(events.events_of(reply.recipient, reply.cause)))
+    if not isinstance(begin.body, Begin):
+        return
+    if begin.body.asked is None or not _is_asked(events.request(reply.seq), held):
+        return
+    for start in _starts(events, begin):
+        for seq in _reply(events, events.event(start)):
+            step = events.event(seq)
+            asker = step.recipient
+            yield from (one for one in events.events_of(asker, step.seq) if _is_reply(one, asker))
+            yield from _conversation(events, step)
+
+
+def _is_asked(request: ModelRequest, held: Held) -> bool:
+    parts = (request.system, *request.messages, *request.tools)
+    return any(next(held.places(_decode(part)), None) is not None for part in parts)
 
 
 def _with_words(events: Events, event: Event) -> Event:

@@ -19,12 +19,14 @@ from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
-from callboard.actors.protocol.client_messages import Tell, TellEnded
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.client_messages import AskEnded, Tell, TellEnded
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import Delegate, ReportBack, Told, TurnRequested
+from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportBack, Told, TurnRequested
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
-from callboard.actors.protocol.prompts import REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
+from callboard.actors.protocol.prompts import ASK_MODEL, REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.refusals import NOT_CALLED
 from callboard.replay.diagnosis.calls import Loops
 from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall, is_at_or_below
@@ -135,6 +137,7 @@ class LateWords(CallCheck):
 
 
 _REASON_CHARS: Final = 160
+_LATCHED: Final[frozenset[OutcomeKind | None]] = frozenset({"budget", "iteration_cap"})
 _WAITS: Final = frozenset({TASK_WAIT, TASK_CANCEL})
 """Calls that bring no result: an agent does without them."""
 
@@ -142,18 +145,28 @@ _WAITS: Final = frozenset({TASK_WAIT, TASK_CANCEL})
 class MadeCalls:
     """The calls that agents made, as far as they make refused ones good. loops: has those of tools."""
 
-    kinds: ClassVar = frozenset({"Delegate", "ReportBack"})
+    kinds: ClassVar = frozenset({"Delegate", "ReportBack", "DelegationEnded", "AskEnded"})
 
     def __init__(self, loops: Loops) -> None:
         self._loops = loops
+        self._ends: dict[str, list[tuple[int, OutcomeKind]]] = {}
         self._last: dict[tuple[str, str | bytes], int] = {}
 
     def take(self, event: Event) -> None:
-        """Take in a delegation or a report."""
+        """Take in a delegation, a report, or an end."""
         body = event.body
+        if isinstance(body, DelegationEnded | AskEnded):
+            agent = body.address if isinstance(body, DelegationEnded) else HOST
+            self._ends.setdefault(agent, []).append((event.seq, body.kind))
         if isinstance(body, Delegate | ReportBack):
             name = TASK if isinstance(body, Delegate) else REPORT_BACK
             self._last[event.sender, name] = event.seq
+
+    def way_on(self, call: RefusedCall) -> str:
+        """Return how the agent of a refused call went on: a question without room ends its program."""
+        ends = self._ends.get(call.agent, ()) if call.tool == ASK_MODEL else ()
+        kind = next((kind for seq, kind in ends if seq > call.seq), None)
+        return f"ended as {kind}" if kind in _LATCHED else "went on without it"
 
     def last(self) -> dict[tuple[str, str | bytes], int]:
         """Return where each agent last had a result, by the tool and by the arguments of the call."""
@@ -181,7 +194,7 @@ def refusals(refused: Sequence[RefusedCall], made: MadeCalls) -> Iterator[Findin
     for (agent, tool), calls in found.items():
         times = f" {len(calls):,} times" if len(calls) > 1 else ""
         reason = calls[0].reason[:_REASON_CHARS]
-        says = f"{agent} called {tool}{times}, which did not run, and went on without it: {reason}"
+        says = f"{agent} called {tool}{times}, which did not run, and {made.way_on(calls[0])}: {reason}"
         command = f"events {{session}} --grouped --actor {agent}"
         yield Finding("refused_call", calls[0].reply, agent, says, command)
 

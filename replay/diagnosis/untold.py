@@ -43,10 +43,13 @@ _COUNT: Final = re.compile(r"(?i)\b(?:fail(?:ed|ures?)|errors?)$")
 class UntoldErrors(CallCheck):
     """Agents that ended well right after bad news, with an answer that does not mention it."""
 
-    kinds: ClassVar = frozenset({"RequestApproval", "ApprovalGiven", "DelegationEnded", "AskEnded"})
+    kinds: ClassVar = frozenset(
+        {"RequestApproval", "ApprovalGiven", "Delegate", "DelegationEnded", "AskEnded"}
+    )
     results: ClassVar = "errors"
 
     def __init__(self) -> None:
+        self._turns: set[tuple[str, int, int]] = set()
         self._asked: dict[tuple[str, int, int], RequestApproval] = {}
         self._news: dict[str, tuple[str, frozenset[str]]] = {}
         self._found: list[Finding] = []
@@ -67,9 +70,14 @@ class UntoldErrors(CallCheck):
             self._asked[event.sender, body.turn, body.call] = body
         elif isinstance(body, ApprovalGiven):
             self._decide(event, body)
+        elif isinstance(body, Delegate):
+            # A question with its whole request is a turn of a program's own model, which reads of the error.
+            if body.asked is not None:
+                self._turns.add((event.sender, body.turn, body.call))
         elif isinstance(body, DelegationEnded):
             self._end(event, body, body.address)
-            self._report(event, body.address)
+            if (event.recipient, body.turn, body.call) not in self._turns:
+                self._report(event, body.address)
         elif isinstance(body, AskEnded):
             self._end(event, body, HOST)
 
