@@ -222,7 +222,9 @@ class Held:
         yield from self._places(body, _NO_WORDS, _NO_WORDS, is_foreign=False)
 
     def _places(self, value: object, near: Words, name: Words, *, is_foreign: bool) -> Iterator[Place]:
-        value = opened(value)
+        # JSON that stands in a text is content, also where the text is not marked as such.
+        inside = opened(value)
+        value, is_foreign = inside, is_foreign or inside is not value
         if isinstance(value, dict):
             yield from self._in_object(value, near, is_foreign=is_foreign)
         elif isinstance(value, list):

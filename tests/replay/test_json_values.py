@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.json_values import at_path, leaves, names, parts_of, value_lines, written
+from callboard.replay.json_values import Held, at_path, leaves, names, parts_of, value_lines, written
 from tests.tables import table
 
 JSON = st.recursive(
@@ -57,3 +57,9 @@ def test_each_value_has_a_line_with_its_path_even_an_empty_one() -> None:
     assert [*value_lines("", value)] == [
         "a[0].b: 1", "a[1]: x", "a[1]: y", "c: {}", "d: []", "e: null", "f.g: true",
     ]  # fmt: skip
+
+
+@table("field", ["text", "output", "detail"])
+def test_a_value_is_held_by_json_that_stands_in_any_text(field: str) -> None:
+    body = {"turn": 17, field: '{"total": 17, "rows": [{"n": 4821}], "ready": true}'}
+    assert [len([*Held(value).places(body)]) for value in ("17", "4821", "true", "18")] == [1, 1, 1, 0]
