@@ -17,6 +17,7 @@ _HOMES = {
         "SpecialistResult",
         "ToolUse",
     ),
+    "runtime.orchestrator.offline": ("offline_model",),
     "runtime.orchestrator.orchestrator": ("Orchestrator",),
     "runtime.orchestrator.route": ("Route",),
 }

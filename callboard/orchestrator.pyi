@@ -17,6 +17,7 @@ from callboard.runtime.orchestrator.contracts import Question as Question
 from callboard.runtime.orchestrator.contracts import SpecialistContext as SpecialistContext
 from callboard.runtime.orchestrator.contracts import SpecialistResult as SpecialistResult
 from callboard.runtime.orchestrator.contracts import ToolUse as ToolUse
+from callboard.runtime.orchestrator.offline import offline_model as offline_model
 from callboard.runtime.orchestrator.orchestrator import Orchestrator as Orchestrator
 from callboard.runtime.orchestrator.route import Route as Route
 
@@ -40,4 +41,5 @@ __all__ = [
     "SpecialistContext",
     "SpecialistResult",
     "ToolUse",
+    "offline_model",
 ]

@@ -18,6 +18,7 @@ from callboard.orchestrator import (
     Registry,
     Router,
     Specialist,
+    offline_model,
 )
 from regreader.frameworks import host_of
 from regreader.index import Index
@@ -125,7 +126,8 @@ class Reader(AsyncExitStack):
         self._host: Agent = self.orchestrator
         decisions: ScriptedModel | None = None
         if self._settings.framework:
-            self._host, decisions = host_of(self._settings.framework, self.orchestrator, self.tools)
+            self._host = host_of(self._settings.framework, self.orchestrator, self.tools)
+            decisions = None if self._settings.model else offline_model(self.orchestrator)
         runtime = Runtime(":memory:", model=self._settings.model or decisions)
         self._runtime = await self.enter_async_context(runtime)
         return self

@@ -6,7 +6,7 @@ seven tools, the words of the registry, the rules of the route, and one report, 
 
 from importlib import import_module
 
-from callboard import Agent, ScriptedModel
+from callboard import Agent
 from callboard.errors import MissingExtra
 from callboard.orchestrator import Orchestrator
 from regreader.tools import Tools
@@ -15,15 +15,15 @@ _MODULES = {"claude": "claude_clients", "pydantic": "pydantic_agents", "langgrap
 FRAMEWORKS = tuple(_MODULES)
 
 
-def host_of(framework: str, rules: Orchestrator, tools: Tools) -> tuple[Agent, ScriptedModel]:
-    """Return the host of a framework, and the model that decides as the offline policies do.
+def host_of(framework: str, rules: Orchestrator, tools: Tools) -> Agent:
+    """Return the host of a framework.
 
     rules: the orchestrator whose specialists and rules it takes over. Raises MissingExtra.
     """
     try:
-        parts, decisions = (import_module(f"regreader.frameworks.{one}") for one in ("parts", "decisions"))
+        parts = import_module("regreader.frameworks.parts")
         module = import_module(f"regreader.frameworks.{_MODULES[framework]}")
     except ModuleNotFoundError as error:
         told = f"{framework} needs {error.name}: pip install 'regreader[{framework}]'"
         raise MissingExtra(told) from error
-    return module.host_of(parts.Parts(rules, tools)), decisions.decisions(rules)
+    return module.host_of(parts.Parts(rules, tools))
