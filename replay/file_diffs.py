@@ -15,7 +15,7 @@ LINES_MAX: Final = 5_000
 class FileChange(NamedTuple):
     """A file that differs. first, second: its versions, None if a history does not know it.
 
-    lines: of a unified diff, or the reason why there is none.
+    lines: of a unified diff, or the reason for its absence.
     """
 
     path: str

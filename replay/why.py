@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from callboard.actors.protocol.addresses import CLIENT, is_agent
+from callboard.actors.protocol.addresses import CLIENT, is_agent, parent_of
 from callboard.actors.protocol.client_messages import Ask, AskEnded, Forked
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.compaction_messages import Compacted
@@ -299,19 +299,19 @@ def _content_of_question(events: Events, reply: Event, held: Held) -> Iterator[E
 
     The request names places of earlier ones, so none of these events has all of it.
     """
-    if not isinstance(reply.body, ModelReplied):
-        return
+    steps = _steps_behind(events, reply) if isinstance(reply.body, ModelReplied) else []
+    if steps and _is_asked(events.request(reply.seq), held):
+        yield from steps
+        yield from _conversation(events, steps[-1])
+
+
+def _steps_behind(events: Events, reply: Event) -> list[Event]:
+    """Return the steps of a program up to a question with its whole request; empty for another reply."""
     begin = next(iter(events.events_of(reply.recipient, reply.cause)))
-    if not isinstance(begin.body, Begin):
-        return
-    if begin.body.asked is None or not _is_asked(events.request(reply.seq), held):
-        return
-    for start in _starts(events, begin):
-        for seq in _reply(events, events.event(start)):
-            step = events.event(seq)
-            asker = step.recipient
-            yield from (one for one in events.events_of(asker, step.seq) if _is_reply(one, asker))
-            yield from _conversation(events, step)
+    if not isinstance(begin.body, Begin) or begin.body.asked is None:
+        return []
+    asker, start = parent_of(reply.recipient), min(_starts(events, begin))
+    return [one for one in events.events_of(asker, start) if _is_reply(one, asker)]
 
 
 def _is_asked(request: ModelRequest, held: Held) -> bool:

@@ -58,7 +58,7 @@ class InDoubt(CallCheck):
     """Tool calls with an effect that is not known, and agents that had not ended with their ask.
 
     A call that was given up after its time is in doubt until a later call of its agent succeeds, because that
-    may be the look at what it had done.
+    may be the look at its work.
     """
 
     kinds: ClassVar = frozenset({"AskEnded"})

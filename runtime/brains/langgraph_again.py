@@ -2,7 +2,7 @@
 
 The framework saves what a node returns, and nothing of a node that an interrupt left. So a call before an
 interrupt would be made twice, and a `write` would be done twice. Here the node gets the answer that it had.
-A node that runs again for another reason, as after an error or in a loop, asks anew.
+A node that runs again for another reason, as after an error or in a loop, asks again.
 """
 
 import json

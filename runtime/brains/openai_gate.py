@@ -160,7 +160,7 @@ NO_STREAM: Final = (
 
 
 def _stated(value: object) -> object:
-    """Return a setting without the parts of it that nobody stated."""
+    """Return a setting without its unstated parts."""
     if not isinstance(value, dict):
         return value
     return {key: one for key, one in value.items() if one is not None}

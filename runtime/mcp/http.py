@@ -153,7 +153,7 @@ class _Client(httpx2.AsyncClient):
         """Return the state that a request changes: that of the current task only if its answer is asked for.
 
         The task of a call sends more than the call, such as a cancellation, or a GET that asks for the rest
-        of a stream that broke off. If these are refused, the call has been sent all the same.
+        of a stream that broke off. If these are refused, the call has still been sent.
         """
         opens = self._on_failure is not None and request.method == "GET"  # the stream of all answers
         own = CURRENT.get() if opens or _asked(request) is not None else None

@@ -3,13 +3,15 @@
     asked by                                           wants
     an agent with the instructions of a specialist     the calls that its policy makes; then it reports
     any other agent                                    the tools `ask_NAME` of the specialists that the route
-                                                       names next; then the tool that is none of these
+                                                       names next; then the other tool, to report
 
 The results of the calls are in the conversation, so a policy runs again for each request, up to the first
 call that has no result yet.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -35,17 +37,14 @@ def offline_model(rules: Orchestrator) -> ScriptedModel:
     for one in rules.enabled:
         if one.policy is None:
             raise MisuseError(f"specialist {one.name!r} has no policy to decide by: give it `policy=`")
+    return ScriptedModel(partial(_answer, rules))
 
-    def answer(request: ModelRequest) -> Call | Reply:
-        said = _read(request)
-        words = str(msgspec.json.decode(request.system))
-        names = [str(msgspec.json.decode(tool)["name"]) for tool in request.tools]
-        for one in rules.enabled:
-            if one.instructions and one.instructions in words:
-                return _decided(one, said, names)
-        return _routed(rules, said, names)
 
-    return ScriptedModel(answer)
+def _answer(rules: Orchestrator, request: ModelRequest) -> Call | Reply:
+    said, words = _read(request), str(msgspec.json.decode(request.system))
+    names = [str(msgspec.json.decode(tool)["name"]) for tool in request.tools]
+    known = [one for one in rules.enabled if one.instructions and one.instructions in words]
+    return _decided(known[0], said, names) if known else _routed(rules, said, names)
 
 
 class _Result(NamedTuple):
@@ -129,7 +128,7 @@ def _context_of(prompt: str) -> SpecialistContext:
 
 def _read(request: ModelRequest) -> _Said:
     prompt, wanted, results = "", dict[str, str](), list[_Result]()
-    for block in (one for said in request.conversation for one in _blocks(said["content"])):
+    for block in chain.from_iterable(_blocks(said["content"]) for said in request.conversation):
         if block["type"] == "tool_use":
             wanted[block["id"]] = block["name"]
         elif block["type"] == "tool_result":
