@@ -8,10 +8,10 @@ import pytest
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.why import why
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.tools.tool import tool
 from tests.runtime.forks.kit import events_of, forked, recorded, said
@@ -68,20 +68,7 @@ def test_a_fork_behind_the_first_result_finds_it(log: MemoryLog) -> None:
     assert given[2].output == second.output, "only the second answer was changed"
 
 
-class _Log:
-    """The events of a session, for `why`."""
-
-    def __init__(self, events: list[Event]) -> None:
-        self._events = events
-
-    def event(self, seq: int) -> Event:
-        return self._events[seq - 1]
-
-    def events_of(self, address: str, upto: int) -> list[Event]:
-        return [one for one in self._events[:upto] if address in (one.sender, one.recipient)]
-
-
 def test_the_source_of_a_repeated_value_is_the_tool_that_ran(log: MemoryLog) -> None:
     events = events_of(log, "origin")
     (first, _), _, (third, _) = answers(events)
-    assert why(_Log(events), third, "seen 1").source[-1].seq == first
+    assert Recording.open(MemoryReader(log), "origin").why(third, "seen 1").source[-1].seq == first

@@ -26,4 +26,5 @@ def host_of(framework: str, rules: Orchestrator, tools: Tools) -> Agent:
     except ModuleNotFoundError as error:
         told = f"{framework} needs {error.name}: pip install 'regreader[{framework}]'"
         raise MissingExtra(told) from error
-    return module.host_of(parts.Parts(rules, tools))
+    host: Agent = module.host_of(parts.Parts(rules, tools))
+    return host
