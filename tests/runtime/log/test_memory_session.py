@@ -1,7 +1,9 @@
 """A session of a log in memory: its row follows its events, and a hidden one keeps what its forks share."""
 
-from callboard.actors.protocol.client_messages import Ask, AskEnded
+from callboard.actors.protocol.client_messages import RULES, Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.usage_books import Charge
 from callboard.runtime.log.hash_chain import HashChain
@@ -27,6 +29,15 @@ def test_the_row_follows_the_events() -> None:
     row = made.row
     assert (row.head, row.title, row.status, row.kind) == (2, "go", "open", "answered")
     assert row.last_ms == event(2).at
+
+
+def test_the_row_keeps_the_host_and_counts_failures_until_the_next_ask() -> None:
+    made = session()
+    failed = DelegationEnded(1, 0, "budget")
+    opened = SessionOpened(RULES, "boss", (), ModelSpec("m"), tags=("a",))
+    for bodies, failures in (([opened, failed], 1), ([failed], 2), ([Ask("r", Json(b'"go"')), failed], 1)):
+        made.note([event(1, body) for body in bodies])
+        assert (made.row.host, made.row.failures, made.row.tags) == ("boss", failures, ("a",))
 
 
 def test_usage_is_summed_by_its_place() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import MisuseError, WrongKey
+from callboard.actors.protocol.errors import MisuseError, StoreUnreadable, WrongKey
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.reading import file_of, given_log, is_memory, open_reader
+from callboard.runtime.log.reading import file_of, given_log, is_memory, open_reader, shown_address
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, events, run
 from tests.tables import table
@@ -62,6 +62,15 @@ def test_a_log_or_reader_that_is_given_is_taken_as_it_is() -> None:
         MisuseError, match=r"5 is not a log; give a path, such as \"callboard.db\", or \":memory:\""
     ):
         given_log(5)
+
+
+def test_an_address_of_a_server_is_shown_without_its_password_and_opened_there() -> None:
+    address = "postgresql://u:s3cret@/db?host=/nowhere"
+    assert shown_address(Path("a/b.db")) == "a/b.db"
+    assert "s3cret" not in shown_address(address)
+    assert "/db" in shown_address(address)
+    with pytest.raises(StoreUnreadable, match="check that the server runs"):
+        open_reader(address, b"key")
 
 
 def test_a_log_in_memory_has_no_reader_by_address() -> None:

@@ -26,17 +26,20 @@ def test_what_is_staged_later_is_no_part_of_an_earlier_append() -> None:
     call = Reservation(CallKey("s", 3, "host", 1, 1), Need(5), ())
     charge = Charge("2026-11-28", "m", "host", Usage(5))
     appends = []
-    for seq, spending, usage in ((5, [], []), (6, [call], []), (7, [], [charge]), (8, [call], [charge])):
+    for seq, spending, usage in (
+        (5, [], []), (6, [call], []), (7, [], [charge]), (8, [call], [charge]), (9, [], []),
+    ):  # fmt: skip
         stream.staged.extend(events(seq, seq))
         stream.spending += spending
         stream.usage += usage
-        stream.carried += [Carried(1, seq)] if spending and usage else []
+        stream.carried += [Carried(1, seq)] if seq > 7 else []
         appends.append(stream.take())
     assert appends == [
         Append("s", 4, 3, events(5, 5)),
         Append("s", 5, 3, events(6, 6), [call], [], []),
         Append("s", 6, 3, events(7, 7), [], [charge], []),
         Append("s", 7, 3, events(8, 8), [call], [charge], [Carried(1, 8)]),
+        Append("s", 8, 3, events(9, 9), [], [], [Carried(1, 9)]),
     ]
 
 

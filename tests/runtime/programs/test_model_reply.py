@@ -1,5 +1,6 @@
 """The check of a whole request, and the reply to it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ def test_a_request_is_encoded_with_equal_bytes_for_equal_messages() -> None:
     assert one == other
     full = checked(tools=[LOOK], system="s", settings={"top_k": 1}, max_tokens=5, force_tool="look")
     assert (full.max_tokens, full.force_tool, bytes(full.settings)) == (5, "look", b'{"top_k":1}')
+    assert [json.loads(bytes(one)) for one in full.tools] == [LOOK]
+    assert one.max_tokens == 0, "that of the model"
 
 
 @table(
@@ -47,6 +50,7 @@ def test_a_request_is_encoded_with_equal_bytes_for_equal_messages() -> None:
         ({"max_tokens": 0}, "at least 1"),
         ({"max_tokens": True}, "at least 1"),
         ({"settings": [1]}, "a dict of further parameters"),
+        ({"settings": {"a": object()}}, "settings"),
     ],
 )
 def test_a_request_of_the_wrong_form_names_its_place(given: dict[str, Any], why: str) -> None:

@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import FrozenInstanceError, fields
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +22,7 @@ from callboard.runtime.sessions.stream_items import (
     TextReset,
     ToolProgress,
     durable_items,
+    snapshot_of,
 )
 from tests.tables import table
 
@@ -98,6 +101,17 @@ def test_every_reply_that_is_none_has_a_reset(status: str) -> None:
     body = ModelReplied(3, 2, status)  # type: ignore[arg-type]  # a status
     event = Event(9, 0, "model", "host.1", 8, body)
     assert durable_items(event) == (TextReset("host.1", 3, 2), StreamEvent(event))
+
+
+def test_a_snapshot_has_all_parts_of_its_builder() -> None:
+    builder = cast("Any", SimpleNamespace(seq=7, is_closed=True))
+    for part in ("agents", "asks", "approvals"):
+        setattr(builder, part, lambda part=part: (part,))
+    made = snapshot_of("s", builder)
+    assert (made.session_id, made.seq) == ("s", 7)
+    assert (made.agents, made.asks, made.approvals, made.is_closed) == (
+        ("agents",), ("asks",), ("approvals",), True,
+    )  # fmt: skip
 
 
 def test_a_good_reply_and_other_events_have_no_reset() -> None:

@@ -164,7 +164,8 @@ def test_reservations_are_handed_over_and_released(place: OnServer) -> None:
         await log.spending.release(third.key)
         assert (await log.spending.read()).reserved == (first, second)
         later = second._replace(key=second.key._replace(epoch=2))
-        assert await log.spending.hand_over("s", 2, [later], [], 5) == [first]
+        lost = first._replace(key=CallKey("s", 2, "host", 9, 1))
+        assert await log.spending.hand_over("s", 2, [later], [lost], 5) == [first, lost]
         assert (await log.spending.read()).reserved == (later,)
         await log.close()
 

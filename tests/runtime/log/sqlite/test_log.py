@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError, StoreError, StoreFailed
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session.budget_keys import CallKey, Reservation
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.sqlite import log as sqlite_log
@@ -238,6 +240,20 @@ def test_the_wait_of_a_session_is_kept_until_it_is_set_again(path: Path) -> None
         assert [await log.waiting_since(name) for name in ("a", "b")] == [5, 0]
         await log.set_waiting("a", 0)
         assert await log.waiting_since("a") == 0
+        await log.close()
+
+    run(work)
+
+
+def test_reservations_that_are_lost_are_handed_over_beside_those_that_are_held(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        held, lost = (
+            Reservation(CallKey("s", 2, "host", turn, 1), Need(10, 1), (("*", "2026"),)) for turn in (1, 2)
+        )
+        assert await log.spending.hand_over("s", 2, [held], [lost], 5) == [lost]
+        assert (await log.spending.read()).reserved == (held,)
         await log.close()
 
     run(work)

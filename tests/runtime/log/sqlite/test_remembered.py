@@ -8,9 +8,24 @@ import pytest
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import remembered
+from callboard.runtime.log.sqlite.batch import KnownHead
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import large
+
+
+def test_heads_and_values_are_forgotten_together_once_either_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remembered, "REMEMBERED_MAX", 3)
+    head = KnownHead(1, 1, 0, GENESIS, False)
+    for heads, blobs in ((("c", "d"), ()), ((), (b"3", b"4"))):
+        memory = remembered.Remembered()
+        memory.add({"a": head, "b": head}, [b"1", b"2"])
+        memory.add({"b": head}, [b"2"])
+        assert (list(memory.heads), memory.blobs) == (["a", "b"], {b"1", b"2"})
+        memory.add(dict.fromkeys(heads, head), blobs)
+        assert (tuple(memory.heads), memory.blobs) == (heads, set(blobs))
 
 
 def test_the_memory_of_the_store_is_bounded(
