@@ -260,6 +260,7 @@ class GroupWriter:
             self._on_commit(took, batch)
             self.on_stored(batch)
         except asyncio.CancelledError:  # the store finishes the batch: `_clear_doubts` asks it
+            self._is_hurried = True
             self.undurable -= sum(len(part.events) for part in batch)
             self._in_doubt += [
                 (stream, part.events[-1].seq) for stream, part in zip(streams, batch, strict=True)

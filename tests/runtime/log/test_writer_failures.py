@@ -351,6 +351,9 @@ def test_words_of_a_session_in_the_pass_that_cancels_the_writer_are_written_in_a
             task.cancel()
         await passes(2)
         assert log.batches == [[("a", [1])], [("b", [1])]]
+        tasks = [task for task in asyncio.all_tasks() if "group writer" in task.get_name()]
+        assert tasks == [writer._task], "one writes at a time"
+        assert not writer._task._log_destroy_pending  # type: ignore[attr-defined]  # as asyncio reads it
         log.gate.set()
 
     with_writer(work)

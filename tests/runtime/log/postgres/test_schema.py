@@ -13,7 +13,7 @@ from callboard.runtime.log.postgres.schema import (
     make_partition,
     partition_of,
 )
-from tests.postgres_server import execute
+from tests.postgres_server import execute, shared
 from tests.runtime.log.kit import added, events, large, run
 from tests.runtime.log.postgres.places import OnServer
 from tests.tables import table
@@ -66,9 +66,11 @@ class Answers:
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers
         self.said: list[str] = []
+        self.given: list[tuple[str, tuple[object, ...]]] = []
 
     def __call__(self, statement: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         self.said.append(statement)
+        self.given.append((statement, parameters))
         return next((rows for word, rows in self.answers.items() if word in statement), [])
 
 
@@ -109,8 +111,37 @@ def test_a_partition_has_the_events_of_65_536_sessions_and_is_made_once() -> Non
     server, ready = Answers(), Answers(pg_class=[(1,)])
     make_partition(server, "s", 2)
     make_partition(ready, "s", 2)
+    named = [(statement.split()[0], values) for statement, values in server.given]
+    asked = ("SELECT", ("s", "events_2"))
+    assert named == [asked, ("SELECT", ("callboard s events",)), asked, ("CREATE", ()), ("ALTER", ())]
     assert server.said[-2:] == [
         'CREATE TABLE "s".events_2 (LIKE "s".events INCLUDING ALL)',
         'ALTER TABLE "s".events ATTACH PARTITION "s".events_2 FOR VALUES FROM (131072) TO (196608)',
     ]
     assert len(ready.said) == 1, "it is there: nothing waits for the lock"
+
+
+@table(
+    "index, query",
+    [
+        ("sessions_by_age", "SELECT 1 FROM {s}.sessions ORDER BY created_ms DESC, id DESC LIMIT 1"),
+        ("sessions_unfinished", "SELECT id FROM {s}.sessions WHERE status = 'unfinished'"),
+        ("sessions_by_parent", "SELECT 1 FROM {s}.sessions WHERE parent = 'p' AND parent <> ''"),
+        ("tags_by_session", "DELETE FROM {s}.tags WHERE session = 1"),
+        ("reservations_by_session", "SELECT 1 FROM {s}.reservations WHERE session = 's' AND epoch < 2"),
+        ("reserved_by_scope", "SELECT 1 FROM {s}.reserved WHERE scope = 'a' AND period = 'b'"),
+        ("leases_by_worker", "UPDATE {s}.leases SET worker = NULL WHERE worker = 1"),
+        ("commands_waiting", "SELECT 1 FROM {s}.commands WHERE session = 's' AND seq = 0 AND answer = ''"),
+        ("followed_by_session", "SELECT 1 FROM {s}.followed WHERE session = 's'"),
+        ("followed_by_follower", "DELETE FROM {s}.followed WHERE follower = 1"),
+    ],
+)
+def test_what_is_asked_often_is_found_without_reading_a_whole_table(
+    place: OnServer, index: str, query: str
+) -> None:
+    if execute(f"SELECT to_regclass('{place.schema}.meta')::text") == [(None,)]:
+        run(place.log().open)
+    with shared().connection() as connection:
+        connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
+        plan = connection.execute(f"EXPLAIN {query.replace('{s}', place.schema)}").fetchall()
+    assert f"using {index} " in str(plan)
