@@ -82,9 +82,9 @@ class Holding(Value, frozen=True):
 
     last: Renewal
     held: int
-    used: int = 0
-    at_ms: int = 0
-    tag_used: int = 0
+    used: int
+    at_ms: int
+    tag_used: int
 
 
 def fair_shares(

@@ -2,7 +2,7 @@
 
 from callboard.actors.protocol.client_messages import RULES, Ask, AskEnded, SessionOpened
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import DelegationEnded
+from callboard.actors.protocol.messages import AnyMessage, DelegationEnded
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.usage_books import Charge
@@ -35,7 +35,12 @@ def test_the_row_keeps_the_host_and_counts_failures_until_the_next_ask() -> None
     made = session()
     failed = DelegationEnded(1, 0, "budget")
     opened = SessionOpened(RULES, "boss", (), ModelSpec("m"), tags=("a",))
-    for bodies, failures in (([opened, failed], 1), ([failed], 2), ([Ask("r", Json(b'"go"')), failed], 1)):
+    steps: list[tuple[list[AnyMessage], int]] = [
+        ([opened, failed], 1),
+        ([failed], 2),
+        ([Ask("r", Json(b'"go"')), failed], 1),
+    ]
+    for bodies, failures in steps:
         made.note([event(1, body) for body in bodies])
         assert (made.row.host, made.row.failures, made.row.tags) == ("boss", failures, ("a",))
 

@@ -112,7 +112,10 @@ def test_a_step_of_a_program_is_a_turn_of_an_agent_without_a_model(session: Sess
     program = Begin(raw({"name": "code"}), raw("Go."), ModelSpec("code", kind="program"), Limits())
     session.post(SUPERVISOR, KID, program)
     assert session.post(KID, "steps", RunStep(1)) == "thinking"
-    assert (session.node(KID).is_program, session.node(KID).turns) == (True, 1)
+    node = session.node(KID)
+    assert (node.is_program, node.turns, node.asked) == (True, 1, 0), "a step asks no model"
+    assert session.post(HOST, SUPERVISOR, TurnRequested(1)) == "waiting for a turn"
+    assert session.node().asked == 1
 
 
 def test_an_agent_that_has_ended_keeps_its_first_ending_until_it_begins_again(session: Session) -> None:

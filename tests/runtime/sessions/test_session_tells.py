@@ -241,6 +241,17 @@ def test_words_wake_a_sleeping_session_and_two_callers_with_one_name_say_them_on
     assert sum(isinstance(one, Tell) for one in bodies) == 1
 
 
+def test_a_sleeping_session_has_no_agent_to_cancel_and_takes_the_next_ask() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        await until(lambda: session.activity == "asleep")
+        assert not await session.cancel_agent("host.1")
+        assert (await session.ask("go")).is_ok
+        await session.close()
+
+    run(body, ScriptedModel([say("done")]), idle_s=0.01)
+
+
 def test_words_of_an_earlier_process_keep_their_turn_and_those_without_an_end_get_one() -> None:
     model = Slow(say("first"), say("second"))
 

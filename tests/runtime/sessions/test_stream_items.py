@@ -109,9 +109,8 @@ def test_a_snapshot_has_all_parts_of_its_builder() -> None:
         setattr(builder, part, lambda part=part: (part,))
     made = snapshot_of("s", builder)
     assert (made.session_id, made.seq) == ("s", 7)
-    assert (made.agents, made.asks, made.approvals, made.is_closed) == (
-        ("agents",), ("asks",), ("approvals",), True,
-    )  # fmt: skip
+    parts: tuple[object, ...] = (made.agents, made.asks, made.approvals, made.is_closed)
+    assert parts == (("agents",), ("asks",), ("approvals",), True)
 
 
 def test_a_good_reply_and_other_events_have_no_reset() -> None:

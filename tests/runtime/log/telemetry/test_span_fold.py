@@ -137,6 +137,7 @@ def test_the_end_of_a_log_leaves_unfinished_spans_with_the_ids_that_they_will_ha
         spans = list(spans_of(events[:cut]))
         assert {one.seq for one in spans} <= whole.keys()
         assert all(one.parent == whole[one.seq].parent for one in spans)
+        assert {one.end_ms for one in spans if one.status == "unfinished"} <= {events[cut - 1].at}
     assert any(one.status == "unfinished" for one in spans_of(events[: len(events) // 2]))
 
 
