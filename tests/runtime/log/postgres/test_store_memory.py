@@ -1,4 +1,4 @@
-"""What a store on a server remembers of sessions and values, and what it asks for instead."""
+"""The memory of a store on a server: sessions and large values, and the questions that it saves."""
 
 from collections.abc import Iterator
 from typing import Any
