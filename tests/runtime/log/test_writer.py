@@ -357,6 +357,21 @@ def test_callbacks_that_wait_for_room_are_called_in_order_while_there_is_room() 
     with_writer(work, undurable_max=10)
 
 
+@pytest.mark.parametrize("error", [None, StoreFailed("broken")])
+def test_a_session_hears_of_its_commit_before_what_waits_for_room_goes_on(error: Exception | None) -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        told: list[object] = []
+        log.error = error
+        writer.on_durable("a", lambda head: told.append((head.seq, writer.is_full)), told.append)
+        writer.stage("a", 1, events(1, 10))
+        writer.when_room(lambda: told.append("room"))
+        await writer.flush()
+        # Else a port would begin, for a session that has failed, what waited for room.
+        assert told == [error or (10, False), "room"]
+
+    with_writer(work, undurable_max=10)
+
+
 def test_dead_sessions_take_no_room() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.error = StoreFailed("broken")

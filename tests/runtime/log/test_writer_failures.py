@@ -237,6 +237,33 @@ def test_closing_writes_staged_events_and_accepts_no_more() -> None:
     with_writer(work)
 
 
+def test_a_writer_accepts_no_more_from_the_moment_it_begins_to_close() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 1))
+        closing = asyncio.create_task(writer.aclose())
+        await passes()
+        with pytest.raises(StoreFailed, match="closed"):
+            writer.stage("a", 1, events(2, 2))
+        log.gate.set()
+        await closing
+        assert log.batches == [[("a", [1])]]
+
+    with_writer(work)
+
+
+def test_a_dead_session_tells_why_it_died_even_when_the_writer_is_closed() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        log.error = StoreFailed("the disk is full")
+        writer.stage("a", 1, events(1, 1))
+        await writer.flush()
+        await writer.aclose()
+        with pytest.raises(StoreFailed, match="the disk is full"):
+            writer.stage("a", 2, events(1, 1))
+
+    with_writer(work)
+
+
 def test_closing_may_be_cancelled_without_stopping_the_commit() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()

@@ -26,6 +26,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import (
     AgentsChanged,
+    CallboardError,
     CorruptLog,
     Fenced,
     MissingDeps,
@@ -290,6 +291,42 @@ def test_changed_agents_wait_for_the_end_of_a_running_ask_where_that_is_the_poli
     assert isinstance(found, Resumed)
     assert found.host == "boss"
     assert found.from_next_ask == (is_running and policy == "next_ask")
+
+
+def test_of_several_reasons_the_one_is_told_that_the_caller_must_mend_first() -> None:
+    def over_budget(recorded: RecordedSession) -> None:
+        raise MisuseError("budgets")
+
+    profile = Profile("host", "", schema=Json(b'{"type":"object"}'), output_type="mine.Report")
+    opened = replace(OPENED, imported="another", profiles=(Json(encode(profile)),))
+    ask = Ask("r", text_json("go"), profile.schema, deps="mine.Deps", output_type="mine.R")
+    rules = ResumeRules("refuse", TYPES, ends_at=9, budgets=over_budget)
+    boss = replace(opened, host="boss")
+
+    def told(recorded: RecordedSession, rules: ResumeRules) -> type[Exception]:
+        with pytest.raises(CallboardError) as caught:
+            check(NAME, recorded, boss, rules)
+        return caught.type
+
+    assert told(read_back(opened, ask)._replace(is_closed=True), rules) is SessionImported
+    own = read_back(replace(opened, imported=""), ask)._replace(is_closed=True)
+    assert told(own, rules) is SessionEnded
+    rules = rules._replace(reopens=True)
+    assert told(own, rules) is Fenced
+    rules = rules._replace(ends_at=None)
+    assert told(own, rules) is MisuseError
+    rules = rules._replace(budgets=lambda recorded: None)
+    assert told(own, rules) is AgentsChanged
+    rules = rules._replace(policy="next_ask")
+    assert told(own, rules) is MissingFiles
+    own = own._replace(files=None)
+    assert told(own, rules) is MissingDeps
+    rules = rules._replace(has_deps=True)
+    assert told(own, rules) is MissingType
+    rules = rules._replace(types=SessionTypes({}, "host", (OutputType(profile.schema, "mine.R"),)))
+    assert told(own, rules) is MissingType, "of the agents that run"
+    types = (OutputType(profile.schema, "mine.R"), OutputType(profile.schema, "mine.Report"))
+    assert told(own, rules._replace(types=SessionTypes({}, "host", types))) is AgentsChanged
 
 
 def test_a_closed_session_is_ended_unless_it_is_reopened() -> None:
