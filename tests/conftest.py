@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.browser import end_browser
 from tests.effort import effort
 from tests.postgres_server import SharedServer
+from tests.processes import import_path
 from tests.skips import Skips
 
 LONGEST = ("tests/replay/testing/agents/test_guide.py", "tests/test_wheel.py")
@@ -72,3 +73,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    # Here, for the processes that tests start: those that run the tests have started.
+    os.environ["PYTHONPATH"] = import_path(*filter(None, [os.environ.get("PYTHONPATH")]))

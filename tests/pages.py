@@ -22,6 +22,7 @@ from click.testing import CliRunner
 
 from callboard.cli.main import cli
 from callboard.runtime.models.protocol import model_named
+from tests.processes import import_path
 
 ROOT = Path(__file__).parent.parent
 PYTEST = ("-m", "pytest", "-pno:callboard", "-pcallboard.pytest_plugin", "-pno:cacheprovider")
@@ -158,7 +159,7 @@ class Reader:
         done = subprocess.run(
             [sys.executable, *PYTEST, *arguments],
             cwd=self.folder,
-            env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}"},
+            env={**os.environ, **ALONE, "PYTHONPATH": import_path(ROOT, self.folder)},
             capture_output=True,
             text=True,
             timeout=120,

@@ -13,6 +13,7 @@ import pytest
 from callboard.actors.session.step import ActorState, initial, step
 from tests import golden
 from tests.determinism import lines
+from tests.processes import import_path
 from tests.tables import table
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +30,7 @@ NONE = pytest.param("", marks=pytest.mark.skip("needs another Python: `.ci/pytho
 @pytest.mark.slow
 @pytest.mark.parametrize("python", PYTHONS or [NONE])
 def test_event_bytes_and_states_agree_under_every_python(python: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
+    environment = {**os.environ, "PYTHONPATH": import_path(ROOT), "PYTHONHASHSEED": "7"}
 
     def printed(*arguments: str) -> list[str]:
         command = [python, *arguments]

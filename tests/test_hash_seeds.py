@@ -9,6 +9,7 @@ import pytest
 
 from tests.determinism import lines
 from tests.effort import effort
+from tests.processes import import_path
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = effort(6, 60)
@@ -28,7 +29,7 @@ def in_a_process(arguments: list[str], seed: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": import_path(ROOT)},
         capture_output=True,
         text=True,
         check=False,

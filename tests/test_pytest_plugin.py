@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard import pytest_fixtures as testing_campaign
+from tests.processes import import_path
 
 pytest_plugins = ("pytester",)
 
@@ -216,7 +217,7 @@ def test_until_a_test_explores_the_plugin_loads_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={"PYTHONPATH": import_path(Path(__file__).parent.parent)},
         capture_output=True,
         text=True,
         check=True,

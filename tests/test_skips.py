@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ALONE
+from tests.processes import import_path
 from tests.skips import fail_in_ci, lines
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +54,7 @@ def run(folder: Path, ci: str, *options: str) -> list[str]:
     (folder / "conftest.py").write_text(PLUGIN)
     plugins = ["-p", "no:cacheprovider", "-p", "xdist.plugin"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(folder)]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CI": ci, **ALONE}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": import_path(ROOT), "CI": ci, **ALONE}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
 

@@ -44,7 +44,7 @@ from callboard.runtime.models.scripted import Policy, Step
 from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.tools.execution import ToolRunner
 from tests.poison import poison_supervisor
-from tests.processes import ENDS_WITHIN_S, running
+from tests.processes import ENDS_WITHIN_S, import_path, running
 from tests.waiting import block_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -404,7 +404,7 @@ host = Agent("host", tools=[hold], model=ScriptedModel(
 def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str, tmp_path: Path) -> None:
     (tmp_path / "holding.py").write_text(HOLDING)
     (tmp_path / "held").touch()
-    environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    environment = {"PYTHONPATH": import_path(ROOT), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     prompt = ["Go."] if verb == "run" else []
     command = [sys.executable, "-m", "callboard", verb, "holding:host", *prompt, "--log", "log.db"]
     pipe = subprocess.PIPE

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.processes import ENDS_WITHIN_S, running
+from tests.processes import ENDS_WITHIN_S, import_path, running
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -95,7 +95,14 @@ def environment(**more: str) -> dict[str, str]:
     """Return a clean environment: no API key, no colour settings, one locale."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     kept["CALLBOARD_UVLOOP"] = os.environ.get("CALLBOARD_UVLOOP", "0")
-    return {**kept, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC", **more}
+    return {
+        **kept,
+        "PYTHONPATH": import_path(ROOT),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "TZ": "UTC",
+        **more,
+    }
 
 
 def command(*arguments: str) -> list[str]:

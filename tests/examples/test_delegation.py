@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ALONE, PYTEST, ROOT
+from tests.processes import import_path
 
 pytestmark = pytest.mark.slow
 FOLDER = ROOT / "examples" / "delegation"
@@ -17,7 +18,7 @@ def outcome_of(folder: Path, *options: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, *PYTEST, "-q", "-c", os.devnull, f"--rootdir={folder}", *options, str(folder)],
         cwd=folder,
-        env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
+        env={**os.environ, **ALONE, "PYTHONPATH": import_path(ROOT, folder)},
         capture_output=True,
         text=True,
         timeout=110,

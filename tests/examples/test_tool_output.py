@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from callboard.replay import Recording
+from tests.processes import import_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,7 +15,7 @@ def test_each_format_has_its_cost_and_the_repeated_call_is_a_hit(tmp_path: Path)
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "tool_output.py")],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": import_path(ROOT)},
         capture_output=True,
         text=True,
         check=True,

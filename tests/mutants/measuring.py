@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from tests.mutants.measured import MAIN, Measured
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.parts import PART_OF, PARTS, Part
+from tests.processes import import_path
 
 TIMEOUT_S: Final = 1_800
 THE_CORE: Final = Mutant("none", "The unchanged core.", "", "", "")
@@ -93,7 +94,7 @@ def _sources() -> Iterator[bytes]:
 
 def _measured(part: Part, mutant: Mutant, task: Task) -> Told:
     command = [sys.executable, "-m", "tests.mutants.child", part.name, mutant.name, *task]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, "PYTHONPATH": import_path(ROOT), "PYTHONHASHSEED": "0"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

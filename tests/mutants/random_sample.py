@@ -50,6 +50,7 @@ from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.order_mutants import places_of_order
 from tests.mutants.random_mutants import draw, places
 from tests.mutants.run import git
+from tests.processes import import_path
 
 CPU_S: Final = 300
 """The longest stage of the unchanged core uses a tenth of that."""
@@ -103,7 +104,7 @@ class Copy:
     def run(self, stage: Stage) -> Found:
         """Run one stage. Return an empty verdict if it passes."""
         name, *arguments = stage
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, "PYTHONPATH": import_path(self.root), "PYTHONHASHSEED": "0"}
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.root,

@@ -27,6 +27,7 @@ from tests.mutants.measuring import MEASURED_WITH, NOT_MEASURED_WITH, Kept, chec
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.parts import MUTANTS, PARTS
 from tests.mutants.table import NOT_EXPLAINED, page, read_rows
+from tests.processes import import_path
 
 PAGE: Final = ROOT / "tests" / "mutants" / "RESULTS.md"
 RUNS: Final = 10_000
@@ -42,7 +43,7 @@ print(json.dumps({name: len(sessions(part)) for name, part in PARTS.items()}))
 
 def sessions() -> dict[str, int]:
     """Count the sessions of each part in another process, since this one imports nothing of callboard."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": import_path(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", COUNTING],
         cwd=ROOT,

@@ -27,6 +27,7 @@ from tests.mutants.parts import DRIVING, MUTANTS, NAIVE, PARTS
 from tests.mutants.run import git, merged, oldest_first, sessions
 from tests.mutants.scenarios_small import PAIR_NEEDS, ROOM, SAVER_USES, team
 from tests.mutants.table import NOT, NOT_EXPLAINED, page, read_rows
+from tests.processes import import_path
 
 PAGE = ROOT / "tests" / "mutants" / "RESULTS.md"
 RUNS = 1_000
@@ -64,7 +65,7 @@ def child(part: str, name: str, *task: str) -> dict[str, Any]:
 def run_task(part: str, name: str, *task: str) -> dict[str, Any]:
     """Run one task in a process with this mutant; return its result."""
     command = [sys.executable, "-m", "tests.mutants.child", part, name, *task]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": import_path(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

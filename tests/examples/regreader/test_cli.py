@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from regreader.cli import main
 
 from tests.examples.regreader.test_tools import TEXT
+from tests.processes import import_path
 
 PACKAGE = Path(__file__).parents[3] / "examples" / "regreader"
 
@@ -218,7 +219,7 @@ def test_a_chat_takes_bytes_that_are_no_text(folder: Path) -> None:
 def test_ctrl_c_ends_a_chat_that_waits_for_a_question(folder: Path) -> None:
     command = [sys.executable, "-m", "regreader", "chat"]
     with subprocess.Popen(
-        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(PACKAGE)}
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": import_path(PACKAGE)}
     ) as chat:
         assert chat.stdin
         assert chat.stdout

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.canonical import canonical
+from tests.processes import import_path
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -88,7 +89,7 @@ def test_another_process_with_another_hash_seed_has_the_same_bytes() -> None:
     found = {
         subprocess.run(
             [sys.executable, "-c", script],
-            env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(Path(__file__).parents[3])},
+            env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": import_path(Path(__file__).parents[3])},
             capture_output=True,
             text=True,
             check=True,
