@@ -5,7 +5,7 @@ An `Agent` holds no state of a run, so one can serve any number of sessions at o
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Self
+from typing import TYPE_CHECKING, Final, Generic, Self, cast
 
 from callboard.actors.protocol.bundles import NO_BUNDLE, Bundle
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
@@ -32,7 +32,7 @@ from callboard.runtime.contracts import contract_of, recorded
 from callboard.runtime.failure_text import failure_text, text_of
 from callboard.runtime.models.fallback import ModelChoice, models_of
 from callboard.runtime.models.protocol import Model
-from callboard.runtime.sanitize import clean_text, to_json
+from callboard.runtime.sanitize import clean_text, to_json, without_blanks
 from callboard.runtime.schemas.output_types import name_of, output_type
 from callboard.runtime.tools.shared_state import state_keys
 from callboard.runtime.tools.sources import ToolSource, refuse_alike, refuse_equal_labels
@@ -134,7 +134,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         self.model_reason = clean_text(model_reason)
         self.model = model_of(name, model)
         self.limits, self.permissions = limits or Limits(), permissions or NO_BUNDLE
-        self._instructions = to_json(instructions) if instructions else NULL
+        self._instructions = _said(instructions, "The instructions")
         self.output_type = output_type(output_schema)
         check_choices(name, background, on_finish, lossy, on_broken)
         self.background, self.lossy = background, lossy
@@ -237,7 +237,7 @@ class Agent(Generic[Deps_contra, Out_co]):
 
     def with_instructions(self, name: str, instructions: str) -> Self:
         """Return this agent with new instructions for the agent of this name, itself or one below it."""
-        return self._with_instructions(name, to_json(clean_text(instructions)), {})
+        return self._with_instructions(name, _said(clean_text(instructions), "The instructions"), {})
 
     def _with_instructions(self, name: str, instructions: Json, made: dict[str, "Agent"]) -> Self:
         agent = copy.copy(self)
@@ -337,15 +337,24 @@ def roster(host: Agent) -> dict[str, Agent]:
 
 
 def prompt_json(prompt: object) -> Json:
-    """Encode a prompt for the log. Raises InvalidPrompt unless it is a text or a list of blocks."""
+    """Encode a prompt for the log, without blank texts among blocks. Raises InvalidPrompt for any other."""
     if isinstance(prompt, Json):
         return prompt
     is_blocks = isinstance(prompt, Sequence) and all(isinstance(block, Mapping) for block in prompt)
-    if not prompt or not (isinstance(prompt, str) or is_blocks):
+    said = _said(prompt, "The prompt") if is_blocks or isinstance(prompt, str) else NULL
+    if said == NULL:
         raise InvalidPrompt(
-            f"a prompt is a text or a list of content blocks that is not empty, not {text_of(prompt)[:80]!r}"
+            f"a prompt is a text or a list of content blocks that is not blank, not {text_of(prompt)[:80]!r}"
         )
-    return to_json(prompt, what="The prompt")
+    return said
+
+
+def _said(given: object, what: str) -> Json:
+    """Encode a text or content blocks; null for one that says nothing. what: names it in an error."""
+    if isinstance(given, str):
+        return to_json(given, what=what) if given.strip() else NULL
+    blocks = without_blanks(cast("Sequence[Mapping[str, object]]", given))
+    return to_json(blocks, what=what) if blocks else NULL
 
 
 def prompt_for(agent: Agent, prompt: object) -> Json:

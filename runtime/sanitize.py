@@ -18,7 +18,7 @@ import enum
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn, cast
 
 import msgspec
@@ -83,6 +83,18 @@ def clean_text(text: str) -> str:
             text = json.loads(json.dumps(text))  # which joins pairs, without an error handler for each
         text = _SURROGATE.sub("\ufffd", text)
     return text.replace("\0", "\u2400")
+
+
+def without_blanks(blocks: Iterable[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Return content blocks without blank texts.
+
+    Messages and Converse refuse a blank text, and so each later request of the conversation that has one.
+    """
+    return [block for block in blocks if not _is_blank(block.get("text"))]
+
+
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
 def clean_json(data: bytes) -> bytes:

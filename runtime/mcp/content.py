@@ -14,7 +14,7 @@ from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.value_types import InputAsked, InputGiven
 from callboard.runtime.mcp.foreign_json import shown
-from callboard.runtime.sanitize import clean_text
+from callboard.runtime.sanitize import clean_text, without_blanks
 from callboard.runtime.tools.input_forms import InputNeeded, checked_forms
 from callboard.runtime.tools.output import Blocks
 
@@ -49,8 +49,7 @@ class Result(NamedTuple):
     @property
     def value(self) -> "str | Blocks":
         """The value that a tool function returns for this result."""
-        # Services refuse an empty text block.
-        blocks = [block for block in self.blocks if block.get("text") != ""]
+        blocks = [dict(block) for block in without_blanks(self.blocks)]
         if len(blocks) == 1 and blocks[0]["type"] == "text":
             return str(blocks[0]["text"])
         return Blocks(blocks) if blocks else "(no output)"

@@ -83,7 +83,7 @@ def whole_request(
         raise InvalidPrompt(f"settings={settings!r:.80}: give a dict of further parameters of the call")
     return Written(
         found,
-        prompt_json(system) if system else NULL,
+        prompt_json(system) if (system.strip() if isinstance(system, str) else system) else NULL,
         offered,
         to_json(dict(settings), what="settings") if settings else NULL,
         force_tool,

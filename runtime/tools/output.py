@@ -31,7 +31,7 @@ from callboard.actors.protocol.value_types import InputAsked
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.foreign_types import BYTES
 from callboard.runtime.foreign_values import note_of, taken
-from callboard.runtime.sanitize import MAX_DEPTH, clean_text, to_json
+from callboard.runtime.sanitize import MAX_DEPTH, clean_text, to_json, without_blanks
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
 
@@ -197,9 +197,10 @@ def blocks_in(value: object) -> list[dict[str, object]] | None:
 
 
 def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor) -> Json:
-    """Encode the blocks, with their texts cut to max_chars together."""
-    left, kept = max_chars, []
-    for block in blocks:
+    """Encode the blocks without blank texts, with the others cut to max_chars together."""
+    left = max_chars
+    kept: list[Mapping[str, object]] = []
+    for block in without_blanks(blocks):
         text = block.get("text")
         if isinstance(text, str):
             if left <= 0:
@@ -208,6 +209,8 @@ def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor)
             left -= len(text)
         else:
             kept.append(block)
+    if not kept:
+        return NO_OUTPUT
     found = taken(kept, max_depth=MAX_DEPTH + 1)  # a list around the blocks
     if not found.notes:
         return found.json

@@ -45,7 +45,8 @@ def test_one_text_is_a_text_and_several_are_blocks() -> None:
         {"type": "text", "text": "two"},
     ]
     assert value(text("one"), text("")) == "one"
-    assert value(text("")) == value() == "(no output)"
+    assert value(text(" "), text("one"), text("\n")) == "one"
+    assert value(text("")) == value(text(" \n")) == value() == "(no output)"
 
 
 def test_structured_data_is_text_where_there_is_nothing_else() -> None:

@@ -25,6 +25,7 @@ def checked(messages: Any = (USER,), tools: Any = (), **more: Any) -> Any:
 def test_a_request_is_encoded_with_equal_bytes_for_equal_messages() -> None:
     one, other = checked([USER]), checked([{"content": "hello", "role": "user"}])
     assert one == other
+    assert checked(system=" \n") == one
     full = checked(tools=[LOOK], system="s", settings={"top_k": 1}, max_tokens=5, force_tool="look")
     assert (full.max_tokens, full.force_tool, bytes(full.settings)) == (5, "look", b'{"top_k":1}')
     assert [json.loads(bytes(one)) for one in full.tools] == [LOOK]

@@ -273,7 +273,7 @@ def test_tools_may_come_from_a_generator() -> None:
     assert list(Agent("a", tools=(one for one in [look])).tools) == ["look"]  # type: ignore[arg-type]  # an iterator on purpose
 
 
-@table("prompt", [None, 5, [], [1], "", {"a": 1}])
+@table("prompt", [None, 5, [], [1], "", {"a": 1}, "  ", "\n", [{"type": "text", "text": " "}]])
 def test_an_invalid_prompt_is_refused_before_a_session_is_created(prompt: object) -> None:
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=Model(lambda r: GOOD)) as runtime:
@@ -282,6 +282,22 @@ def test_an_invalid_prompt_is_refused_before_a_session_is_created(prompt: object
             assert await log.sessions() == []
 
     asyncio.run(run())
+
+
+def test_blank_texts_of_a_prompt_and_blank_instructions_are_not_sent() -> None:
+    seen = []
+
+    def policy(request: ModelRequest) -> ModelAnswer:
+        seen.append((bytes(request.system), [one["content"] for one in request.conversation]))
+        return GOOD
+
+    blocks = [{"type": "text", "text": text} for text in (" ", "look", "\n")]
+    for host in (
+        Agent("host", instructions=" \n"),
+        Agent("host", instructions="x").with_instructions("host", " "),
+    ):
+        assert Runtime(":memory:", model=Model(policy)).run_sync(host, blocks).text == "fine"
+    assert seen == [(b"null", [blocks[1:2]])] * 2
 
 
 @pytest.mark.parametrize(

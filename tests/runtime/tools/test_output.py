@@ -326,6 +326,13 @@ def test_a_text_that_has_no_room_is_left_out_of_blocks() -> None:
     assert read([full, more], 11) == [full, more]
 
 
+def test_blank_texts_are_left_out_of_blocks() -> None:
+    blank, more = {**TEXT, "text": " \n"}, {**TEXT, "text": "y"}
+    assert read([blank, more, blank]) == [more]
+    assert read([more, blank], 1) == [more]
+    assert read([blank, blank]) == "(no output)"
+
+
 def test_the_message_of_a_tool_error_stands_alone_and_one_without_a_message_has_its_class() -> None:
     assert describe(ToolError("write this")) == "write this"
     assert describe(ToolError("")) == "ToolError"
