@@ -112,16 +112,9 @@ def setting_options(function: Callable[..., int], approve: Mode = "ask") -> Call
         setting = Setting(limits, Approver(approve), secrets, log, files, servers, above, memory)
         return function(setting=setting, **others)
 
-    options = (
-        memory_option,
-        _servers_option,
-        _secret_option,
-        _approve_option(approve),
-        _budget_option,
-        _limit_option,
-    )
     added: Callable[..., int] = call
-    for add in (log_option, *options):
+    asked = _approve_option(approve), _budget_option, _limit_option
+    for add in (log_option, memory_option, _servers_option, _secret_option, *asked):
         added = add(added)
     return files_options(added)
 
