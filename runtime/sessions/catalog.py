@@ -118,8 +118,9 @@ class SessionCatalog:
         names = [session_id]
         if forks == "delete":
             names = with_forks(await self._log.sessions(), session_id)
-        for name in names:
+        for name in names:  # all of them first, so that nothing is deleted if one runs
             self._refuse_live(name)
+            await refuse_owned(self._log, name)
         return sum([await self._delete(name, keep_forks=forks == "keep") for name in names])
 
     def _refuse_live(self, session_id: str) -> None:
@@ -132,7 +133,6 @@ class SessionCatalog:
         with self._live.claim(session_id, steal=False) as failed:  # else a resume could write meanwhile
             if failed is not None:
                 await failed.close()
-            await refuse_owned(self._log, session_id)
             count = await self._log.delete(session_id, keep_forks=keep_forks)
         self._live.waiting.pop(session_id, None)
         self.remover.start()

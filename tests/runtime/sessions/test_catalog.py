@@ -143,6 +143,22 @@ def test_an_origin_is_deleted_with_its_forks_without_them_or_not_at_all() -> Non
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("running", ["a", "f"])
+def test_nothing_is_deleted_if_a_session_or_its_fork_runs_in_another_process(running: str) -> None:
+    async def work() -> None:
+        catalog, log, _ = await forked()
+
+        async def owner(session_id: str) -> str:
+            return "7 on host a" if session_id == running else ""
+
+        log.owner = owner  # type: ignore[method-assign]  # the test's own
+        with pytest.raises(SessionBusy, match=f"session {running} runs in worker 7 on host a"):
+            await catalog.delete("a", forks="delete")
+        assert len(await log.sessions()) == 2
+
+    asyncio.run(work())
+
+
 # --- pruning -----------------------------------------------------------------------------------------------
 
 
