@@ -201,7 +201,7 @@ def service_error(answered: Answered) -> CallFailed:
     told = Told({} if text else answered.document)
     if error_type := answered.headers.get(_ERROR_TYPE):
         told.name(error_type)
-    words = told.words or _of_text(text)
+    words = told.words or _redirect(answered) or _of_text(text)
     status = told.status if answered.status < 300 and told.status else answered.status
     code, is_sure = _code(told, words, {status, answered.status}, status)
     wait = _wait(answered, words, code)
@@ -276,6 +276,12 @@ def _own_type(document: object) -> str:
     error = document.get("error") if isinstance(document, dict) else None
     kind = error.get("type") if isinstance(error, dict) else None
     return kind if isinstance(kind, str) else ""
+
+
+def _redirect(answered: Answered) -> str:
+    """Return the words for an answer that points to another address; a call with a key is not sent there."""
+    place = answered.headers.get("location", "") if 300 <= answered.status < 400 else ""
+    return f"it points to {place}, and redirects are not followed; check base_url" if place else ""
 
 
 def _of_text(text: str) -> str:

@@ -93,6 +93,13 @@ def test_the_words_of_a_provider_are_shown_beside_those_of_the_gateway() -> None
     assert message == "the service answered 502 api_error: Provider returned error; Disk full (request r1)"
 
 
+def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
+    moved = Answered(307, {"location": "https://b.example/v1"}, "<html>Moved</html>")
+    message = service_error(moved).failure.message
+    words = "it points to https://b.example/v1, and redirects are not followed; check base_url"
+    assert message == f"the service answered 307 http_307: {words}"
+
+
 def test_a_page_is_not_shown() -> None:
     message = service_error(Answered(502, {}, "<!doctype html><html>Sorry</html>")).failure.message
     assert message == "the service answered 502 api_error: a web page; check base_url"
