@@ -6,6 +6,7 @@ is not found: a tool of that kind is refused when it is called, a model when it 
 """
 
 import contextlib
+import sys
 from collections.abc import Iterable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, Final, Never, TypeAlias
@@ -126,5 +127,5 @@ def _inside_runnable(part: Runnable[Never, object]) -> Iterable[object]:
 def _is_own(kind: type) -> bool:
     """Return whether a class is neither of Python nor of a library: an object that has nodes as methods."""
     module = kind.__module__
-    own = (*_LIBRARIES, "langchain.")
-    return module not in ("builtins", "types", "typing") and not module.startswith(own)
+    is_of_python = module.partition(".")[0] in sys.stdlib_module_names
+    return not is_of_python and not module.startswith((*_LIBRARIES, "langchain."))

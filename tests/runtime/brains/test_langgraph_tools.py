@@ -1,5 +1,6 @@
 """Tools of a graph in the forms that others make: of MCP servers, and with handlers of their own errors."""
 
+import logging
 from typing import Annotated, Any
 
 import pytest
@@ -94,3 +95,24 @@ def test_an_error_of_another_kind_is_not_one_that_a_tool_handles() -> None:
         return say(str(results(request))) if turns_in(request) else call("save", key="k")
 
     assert run(langgraph_agent(agent(save)), answers).text == str([("ConnectionError: closed", True)])
+
+
+class Ring(logging.Handler):
+    """A handler that belongs to another part of the process, and knows a tool of it."""
+
+    def __init__(self, held: BaseTool) -> None:
+        super().__init__()
+        self.held = held
+
+
+logger = logging.getLogger("tests.a_node")
+
+
+def test_what_the_objects_of_python_lead_to_belongs_to_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logger, "handlers", [Ring(of_server())])
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        logger.debug("asked")
+        return {"messages": [AIMessage("done")]}
+
+    assert langgraph_agent(one_node(node)).tools == {}
