@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres.address import address_of
+from callboard.runtime.log.postgres.link import Link
 from callboard.runtime.log.postgres.log import PostgresLog
+from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.reader import PostgresReader
-from callboard.runtime.log.postgres.store import PostgresStore
+from callboard.runtime.log.postgres.store import Memory, PostgresStore
 from callboard.runtime.log.protocol import TAIL_EVENTS, Head
 from tests.postgres_server import Server, execute, shared
 from tests.runtime.log.kit import added, events, large, run
@@ -99,6 +102,12 @@ def on_server(encryption_key: bytes | None = None, server: Server | None = None)
     emptied = "; ".join(f"DELETE FROM {schema}.{name}" for name in TABLES)
     execute(f"{emptied}; SELECT setval('{schema}.sessions_id_seq', 1, false)")
     found.append(schema)
+
+
+def store_of(place: OnServer) -> PostgresStore:
+    """Return a store of its own on the log of a place."""
+    link, chain = Link(place.log().address), HashChain()
+    return PostgresStore(link, chain, prepare(link, chain, None), Memory())
 
 
 async def fill(place: OnServer) -> None:

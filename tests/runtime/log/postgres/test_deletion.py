@@ -12,8 +12,7 @@ from callboard.runtime.log.postgres.store import PostgresStore
 from callboard.runtime.log.protocol import GENESIS, Append
 from tests.postgres_server import execute, shared
 from tests.runtime.log.kit import added, events, large, run, same
-from tests.runtime.log.postgres.places import OnServer
-from tests.runtime.log.postgres.test_store import store_of
+from tests.runtime.log.postgres.places import OnServer, store_of
 
 
 @pytest.fixture

@@ -1,19 +1,16 @@
 """PostgresStore: appends that are cut, fenced or in each other's way are stored once or not at all."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from callboard.actors.protocol.client_messages import Cancel
 from callboard.actors.protocol.errors import Fenced, MisuseError, StoreFailed, StoreLocked
-from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.postgres import link as links
 from callboard.runtime.log.postgres.link import Cut, Link
-from callboard.runtime.log.postgres.meta import prepare
 from callboard.runtime.log.postgres.store import (
-    Memory,
     PostgresStore,
 )
 from callboard.runtime.log.protocol import GENESIS, Append, Head
@@ -23,27 +20,6 @@ from tests.runtime.log.kit import event, events, large, same
 from tests.runtime.log.postgres.places import OnServer, taken
 
 Disturb = Callable[[], object]
-
-
-def store_of(place: OnServer) -> PostgresStore:
-    link, chain = Link(place.log().address), HashChain()
-    return PostgresStore(link, chain, prepare(link, chain, None), Memory())
-
-
-@pytest.fixture
-def store(place: OnServer) -> Iterator[PostgresStore]:
-    made = store_of(place)
-    for name in "abc":
-        made.create(name, 1, "", GENESIS)
-    yield made
-    made.link.close()
-
-
-@pytest.fixture
-def other(place: OnServer, store: PostgresStore) -> Iterator[PostgresStore]:
-    made = store_of(place)
-    yield made
-    made.link.close()
 
 
 def batch(first: int = 1, last: int = 3, names: str = "abc") -> list[Append]:

@@ -1,6 +1,5 @@
 """The memory of a store on a server: sessions and large values, and the questions that it saves."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -27,23 +26,7 @@ from callboard.runtime.log.session_rows import EVERY_SESSION
 from tests.postgres_server import execute
 from tests.runtime.log.kit import event, events, large, same
 from tests.runtime.log.postgres.places import OnServer, on_server, taken
-from tests.runtime.log.postgres.test_store import batch, cut_append, store_of
-
-
-@pytest.fixture
-def store(place: OnServer) -> Iterator[PostgresStore]:
-    made = store_of(place)
-    for name in "abc":
-        assert made.create(name, 1, "", GENESIS) == 1
-    yield made
-    made.link.close()
-
-
-@pytest.fixture
-def other(place: OnServer, store: PostgresStore) -> Iterator[PostgresStore]:
-    made = store_of(place)
-    yield made
-    made.link.close()
+from tests.runtime.log.postgres.test_store import batch, cut_append
 
 
 @pytest.fixture
