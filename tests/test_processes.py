@@ -1,4 +1,4 @@
-"""Processes that tests start look for garbage at their end only, where Python complains of what was left."""
+"""The processes that tests start search for garbage only at their end, and still report open resources."""
 
 import subprocess
 import sys

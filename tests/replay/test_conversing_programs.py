@@ -1,4 +1,4 @@
-"""Programs that keep a conversation with a model, as agents of other frameworks do: what is told of them."""
+"""What the views say of programs that keep a conversation with a model, as agents of other frameworks do."""
 
 from typing import Any
 

@@ -142,7 +142,7 @@ class Link:
             try:
                 return self._transact_once(doing, work)
             except Cut:
-                pass
+                pass  # the next attempt connects again
             except self._driver.Error as error:
                 if not is_repeatable(error):
                     raise store_error(error, self.address, doing) from error

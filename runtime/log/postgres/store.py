@@ -174,7 +174,7 @@ class PostgresStore:
                 refused |= self._settle(left)
                 continue
             except self._driver.Error as error:
-                if is_inside:  # its transaction is repeated, or says what is wrong
+                if is_inside:  # `Link.transact` repeats the transaction, or raises a StoreError
                     raise
                 self._memory.blobs.clear()  # one that was thought to be there may be gone
                 is_lost = isinstance(error, self._driver.errors.ForeignKeyViolation)
@@ -272,7 +272,7 @@ class PostgresStore:
             (answer,) = plan.answers
             if isinstance(answer, Exception):
                 raise answer
-            self._write(plan, is_inside=True)
+            self._write(plan, is_inside=True)  # nothing is refused: no other has seen the fork yet
             return plan, number
 
         plan, number = self.link.transact("fork", work)

@@ -152,7 +152,7 @@ def _complete_chat(answer: ChatCompletion) -> None:
 
 
 def _counted(usage: object) -> CompletionUsage | None:
-    """Return a usage without the counts that are none, and without a total, which the other counts make."""
+    """Return a usage with its readable counts and a total of 0. None without both main counts."""
     told = usage.to_dict(warnings=False) if isinstance(usage, CompletionUsage) else {}
     counts = counts_of(told)
     return CompletionUsage.model_validate({**counts, "total_tokens": 0}) if counts.keys() >= BOTH else None
