@@ -17,7 +17,7 @@ from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.actors.session.budget_limits import Budget, checked_patterns
 from callboard.actors.session.capacity import Capacity
 from callboard.cli.errors import misused, refuse_if
-from callboard.runtime.log.reading import shown_address
+from callboard.runtime.log.reading import file_of, is_server, shown_address
 from callboard.runtime.sanitize import clean_text
 
 if TYPE_CHECKING:
@@ -82,10 +82,23 @@ model_option = click.option(
     "a model inherit it.",
 )
 
+
+def _memory_place(context: click.Context, parameter: click.Parameter, address: str) -> str:
+    """Return the address of a memory. Raises Failure for a file that no tool could make."""
+    if address and not is_server(address):
+        path = file_of(address)
+        refuse_if(path.is_dir(), f"--memory {path} is a folder; name a file in it")
+        refuse_if(
+            not path.parent.is_dir(), f"--memory: the folder {path.parent} does not exist; make it first"
+        )
+    return address
+
+
 memory_option = click.option(
     "--memory",
     metavar="FILE",
     default="",
+    callback=_memory_place,
     help="Let tools remember in this file through ctx.memory; or the URL of a PostgreSQL server.",
 )
 

@@ -53,3 +53,20 @@ def test_without_the_option_the_model_reads_that_there_is_no_memory(run: Callboa
 def test_on_the_page_it_goes_with_an_agent(run: Callboard) -> None:
     done = run("ui", "--act", "--memory", "notes.db")
     assert (done.exit_code, "--memory go with --with" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (".", "is a folder; name a file in it"),
+        ("gone/notes.db", "the folder gone does not exist; make it first"),
+        ("nope://notes", "nope:// is not a store that callboard knows"),
+    ],
+)
+def test_a_place_where_no_memory_can_be_is_refused_before_a_model_is_asked(
+    run: Callboard, tmp_path: Path, place: str, told: str
+) -> None:
+    done = run("run", "remembering:host", "Note it.", "--memory", place)
+    assert done.exit_code != 0
+    assert told in done.stderr
+    assert not (tmp_path / "own.db").exists()
