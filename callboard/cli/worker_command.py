@@ -115,7 +115,9 @@ def worker(
       callboard worker survey:host survey:critic --slots 500 --metrics 9464
       callboard worker survey:host --capacity claude=40 --fair-by 'tenant:*'
     """
-    limits, above = parse_limits(setting.limits), parse_capacity(capacity, fair_by)
+    above = parse_capacity(capacity, fair_by)
+    # Without any, a session that it takes over keeps its own.
+    limits = parse_limits(setting.limits) if setting.limits else None
     leases, hosts, own = leases_of(setting.log), list[Agent](), None
     page = address_of(metrics) if metrics else None
     for spec in agents:

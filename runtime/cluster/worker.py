@@ -65,9 +65,9 @@ class ClusterWorker:
     """Runs submitted sessions in an open runtime, whose log is the one of the leases.
 
     hosts: the agents whose sessions it claims, by their names. slots: the sessions that it runs at a time.
-    limits: of the sessions that it opens. losses_max: the workers in a row that may end while they run a
-    session, before it is left alone; 0 for no limit. fair_by: a pattern of tags, as in `Capacity`, which have
-    an equal part of the slots; None for the oldest sessions.
+    limits: of its sessions; without any, one that is taken over keeps its own. losses_max: the workers in a
+    row that may end while they run a session, before it is left alone; 0 for no limit. fair_by: a pattern of
+    tags, as in `Capacity`, which have an equal part of the slots; None for the oldest sessions.
     Raises MisuseError for hosts of the same name, none at all, or no slot, and for another pattern; and what
     `check_models` raises for a host that could run no session.
     """

@@ -58,7 +58,7 @@ _CLOSE_OR_REOPEN: Final = frozenset((SessionClosed, Resumed, Forked))
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model, capacity, scopes, state, files, permissions, copy: as they were last recorded.
+    host, profiles, model, limits, capacity, scopes, state, files, permissions, copy: as last recorded.
     in_force, models: the profiles and the default models that agents of the last ask may have. asks: all
     request ids. ended: the asks that ended, with the head of the log there, by request id. reader: knows the
     types and delegations of the ask that did not. tells: the ends of words for agents, by request id; None
@@ -72,6 +72,7 @@ class RecordedSession(NamedTuple):
     model: ModelSpec = ModelSpec("")
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
+    limits: Limits | None = None
     capacity: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     state: Mapping[str, StateKey] = {}
@@ -201,6 +202,8 @@ def _spoken_for(
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     if body.model is not None:
         recorded = recorded._replace(model=body.model)
+    if body.limits is not None:
+        recorded = recorded._replace(limits=body.limits)
     if body.capacity is not None:
         recorded = recorded._replace(capacity=body.capacity)
     if body.scopes is not None:
@@ -332,7 +335,8 @@ def continuation(
     """
     if not recorded.events:
         return now
-    limits, reopens = now.limits if has_limits else None, recorded.is_closed
+    limits = now.limits if has_limits and now.limits != recorded.limits else None
+    reopens = recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
     state = tuple(key for key in now.state if key.name not in recorded.state)
     files = None if now.files == recorded.files else now.files

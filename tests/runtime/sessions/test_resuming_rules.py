@@ -280,6 +280,20 @@ def test_a_continuation_says_what_is_new_and_nothing_else() -> None:
     assert old == Resumed(1, extend_ms=5, format=FORMAT)
 
 
+def test_limits_that_the_session_has_already_are_no_change() -> None:
+    three, four = (Limits(max_iterations=number) for number in (3, 4))
+    asked_twice = read_back(replace(OPENED, limits=three), Resumed(RULES, limits=four))
+    for recorded, limits, told in (
+        (read_back(OPENED), Limits(), None),
+        (read_back(OPENED), three, three),
+        (asked_twice, four, None),
+        (asked_twice, three, three),
+    ):
+        found = continuation(recorded, replace(OPENED, limits=limits), has_limits=True)
+        assert isinstance(found, Resumed)
+        assert found.limits == told
+
+
 @pytest.mark.parametrize("policy", ["accept", "next_ask"])
 @pytest.mark.parametrize("is_running", [False, True])
 def test_changed_agents_wait_for_the_end_of_a_running_ask_where_that_is_the_policy(
