@@ -42,8 +42,8 @@ _MILLISECONDS: Final = 100  # below, a tenth of a second tells nothing
 def duration(milliseconds: int) -> str:
     """Return a length of time in its largest units; `?` if it is negative, as after a clock was set back.
 
-    >>> duration(4), duration(1_240), duration(65_000), duration(7_380_000), duration(-1)
-    ('4ms', '1.2s', '1m05s', '2h03m', '?')
+    >>> [duration(ms) for ms in (4, 1_240, 59_960, 65_000, 7_380_000, 264_000_000, -1)]
+    ['4ms', '1.2s', '1m00s', '1m05s', '2h03m', '3d01h', '?']
     """
     if milliseconds < _MILLISECONDS:
         return f"{milliseconds}ms" if milliseconds >= 0 else "?"
@@ -53,7 +53,8 @@ def duration(milliseconds: int) -> str:
     minutes = round(seconds) // 60
     if minutes < 60:
         return f"{minutes}m{round(seconds) % 60:02}s"
-    return f"{minutes // 60}h{minutes % 60:02}m"
+    hours = minutes // 60
+    return f"{hours}h{minutes % 60:02}m" if hours < 48 else f"{hours // 24}d{hours % 24:02}h"
 
 
 def local(at_ms: int) -> str:

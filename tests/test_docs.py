@@ -65,21 +65,10 @@ FOLLOWED = [
     ),
 ]
 """Pages whose examples stand alone. testing.md, explore.md and resume.md have tests of their own."""
-WITH_EXAMPLES = [
-    "callboard.runtime.agent",
-    "callboard.runtime.models.scripted",
-    "callboard.actors.protocol.token_estimates",
-    "callboard.runtime.outputs.encodings",
-    "callboard.runtime.outputs.rendering",
-    "callboard.runtime.outputs.tool_output",
-    "callboard.runtime.outputs.toon",
-    "callboard.runtime.outputs.tool_output",
-    "callboard.runtime.outputs.toon",
-    "callboard.runtime.sessions.stream_items",
-    "callboard.runtime.tools.context",
-    "callboard.runtime.tools.output",
-    "callboard.runtime.tools.tool",
-]
+SOURCES = ("actors", "callboard", "replay", "runtime")
+WITH_EXAMPLES = sorted(
+    path for folder in SOURCES for path in (ROOT / folder).rglob("*.py") if ">>>" in path.read_text()
+)
 SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "docs", "examples", "tests")
 FORBIDDEN = re.compile(r"\.\./shared|\bDESIGN\.md|\bSTYLE\.md|\bpypi\.org|\bfiles\.pythonhosted\.org")
 TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
@@ -100,9 +89,10 @@ def test_the_readmes_first_example_is_short() -> None:
     assert len(first.text.splitlines()) <= 15
 
 
-@table("name", WITH_EXAMPLES)
-def test_docstring_examples_hold(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(name))
+@table("path", WITH_EXAMPLES)
+def test_docstring_examples_hold(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    result = doctest.testmod(importlib.import_module(f"callboard.{name.removeprefix('callboard.')}"))
     assert result.attempted
     assert not result.failed
 

@@ -24,6 +24,7 @@ from callboard.replay.formats import counted, duration, local, utc, whole_prompt
 from callboard.replay.reading import title_in
 from callboard.replay.recording import Recording
 from callboard.replay.reports import Failure, Failures
+from callboard.runtime.clock import now_ms
 from callboard.runtime.log.tree import Tree
 
 _FAILURES_SHOWN = 40  # that differ
@@ -120,7 +121,10 @@ def _state(found: _Overview) -> str:
     if found.is_closed:
         return "closed"
     is_asked = found.turns and found.turns[-1].end is None
-    return "open: its ask still runs, or its process ended" if is_asked else "open: no ask is running"
+    if not is_asked:
+        return "open: no ask is running"
+    since = duration(max(0, now_ms() - found.last))
+    return f"open: its ask still runs, or its process ended; the last event was {since} ago"
 
 
 def _facts(recording: Recording, found: _Overview) -> dict[str, str]:

@@ -163,7 +163,7 @@ def legal_name(prefix: str, name: str) -> str:
     >>> legal_name("", "read_file"), legal_name("fs_", "read_file")
     ('read_file', 'fs_read_file')
     >>> legal_name("", "notes/read.all")
-    'notes_read_all_4e6e4dd1f9f07e7d'
+    'notes_read_all_a64d9544e1c5c53d'
     """
     whole = prefix + name
     if _LEGAL.fullmatch(whole) and whole not in RESERVED and not _ENCODED.fullmatch(whole):

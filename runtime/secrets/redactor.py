@@ -67,7 +67,7 @@ class Redactor:
     >>> redactor = Redactor()
     >>> redactor.learn("DOOR", "open-sesame")
     >>> redactor.text("say open-sesame, or open%2dsesame")
-    'say [secret:DOOR], or open%2dsesame'
+    'say [secret:DOOR], or [secret:DOOR]'
     """
 
     def __init__(self, patterns: Iterable[SecretPattern] = ()) -> None:

@@ -2,8 +2,11 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from callboard import Agent, Fallback, Limits, Reply, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.client_messages import AskEnded
+from callboard.cli import summary_view
 from callboard.models import ModelFailure
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
@@ -97,11 +100,15 @@ def test_what_failed_below_an_ok_is_in_the_headline_with_the_tools_own_traceback
     assert whys == {"delegation": "overloaded: try later", "tool": "KeyError: 'town'"}
 
 
-def test_an_ask_without_an_outcome_says_so(callboard: Callboard, own_log: Path) -> None:
-    add_session(own_log, "cut", rows_of(own_log, "20250101-survey")[:12])
+def test_an_ask_without_an_outcome_says_so(
+    callboard: Callboard, own_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(own_log, "20250101-survey")[:12]
+    add_session(own_log, "cut", rows)
+    monkeypatch.setattr(summary_view, "now_ms", lambda: rows[-1].at + 4_200)
     text = callboard("show", "cut", "--log", str(own_log)).stdout
     assert "none yet" in text
-    assert "open: its ask still runs, or its process ended" in text
+    assert "open: its ask still runs, or its process ended; the last event was 4.2s ago" in text
     found = json.loads(callboard("show", "cut", "--log", str(own_log), "--json").stdout)
     assert found["asks"][0]["ended"] is None
 

@@ -1,10 +1,6 @@
-import doctest
-import importlib
 import json
-import pkgutil
 import re
 
-import callboard.cli
 from callboard.cli.terminal_escape import indented, safe_json, safe_line, safe_text
 from tests.tables import table
 
@@ -72,9 +68,3 @@ def test_safe_json_means_the_same_value() -> None:
 @table("code", [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xD800, 0x2028])
 def test_no_control_character_gets_through(code: int) -> None:
     assert not DANGEROUS.search(safe_text(f"a{chr(code)}b").replace("\n", "").replace("\t", ""))
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    for found in pkgutil.iter_modules(callboard.cli.__path__, "callboard.cli."):
-        outcome = doctest.testmod(importlib.import_module(found.name))
-        assert not outcome.failed, found.name

@@ -1,7 +1,6 @@
 """An exception that cannot be turned into text ends like any other: in an outcome, never in a hang."""
 
 import asyncio
-import doctest
 import json
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +12,6 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.cli.errors import failure_of as unexpected
 from callboard.cli.loading import broken
-from callboard.runtime import failure_text as module
 from callboard.runtime.failure_text import failure_text, located_text, text_of
 from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
@@ -88,10 +86,6 @@ def test_a_policy_that_raises_is_named_with_its_line_in_the_outcome() -> None:
     found = asyncio.run(asked(ScriptedModel(policy)))
     line = policy.__code__.co_firstlineno + 1
     assert f"LookupError: no plan (test_failure_text.py:{line} in policy)" in found.detail
-
-
-def test_its_examples_work() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("error", UNREADABLE)

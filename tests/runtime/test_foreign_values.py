@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import datetime
 import decimal
-import doctest
 import enum
 import fractions
 import itertools
@@ -24,7 +23,6 @@ from hypothesis import strategies as st
 
 from callboard import ToolContext
 from callboard.outputs import ToolOutput
-from callboard.runtime import foreign_values
 from callboard.runtime.foreign_values import Taken, note_of, taken
 from callboard.runtime.outputs.outcomes import unified_outcome
 from callboard.runtime.sanitize import MAX_BYTES, to_json
@@ -302,7 +300,3 @@ def test_a_value_is_taken_as_json_that_can_be_logged_and_sent_on(value: Any) -> 
     assert to_json(found.json, max_depth=65) == found.json
     assert len(found.json) <= MAX_BYTES
     assert msgspec.json.encode(msgspec.json.decode(found.json))
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(foreign_values).failed == 0

@@ -1,7 +1,6 @@
 import dataclasses
 import datetime
 import decimal
-import doctest
 import enum
 import inspect
 import json
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.runtime import sanitize as boundary
 from callboard.runtime.sanitize import check_json, clean_json, clean_text, encoded, to_json
 from tests.tables import table
 
@@ -422,10 +420,6 @@ def test_any_bytes_are_accepted_as_readable_json_or_refused(text: str | bytes) -
         return
     msgspec.json.decode(checked)
     assert bytes(check_json(checked)) == checked
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(boundary).failed == 0
 
 
 LONG = 3_000

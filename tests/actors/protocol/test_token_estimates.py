@@ -1,6 +1,5 @@
 """Estimates of tokens, compared with the counts of a tokenizer that were recorded."""
 
-import doctest
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -65,7 +64,3 @@ def test_parts_of_a_long_text_stand_for_the_whole() -> None:
     line = '{"id":12,"name":"Ada Lovelace"},'
     many = READ_CHARS_MAX // len(line)
     assert abs(estimated_tokens(line * many * 4) / (estimated_tokens(line * many) * 4) - 1) < 0.01
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(token_estimates).failed == 0

@@ -1,11 +1,9 @@
-import doctest
 import gc
 from pathlib import Path
 
 import pytest
 
 from callboard.actors.protocol.errors import FileError, MisuseError
-from callboard.runtime.files import files as module
 from callboard.runtime.files.files import Files
 from callboard.runtime.files.opening import Opener
 from tests.runtime.files.trees import open_files, with_opener
@@ -13,11 +11,6 @@ from tests.runtime.files.trees import open_files, with_opener
 
 def reason_of(error: pytest.ExceptionInfo[FileError]) -> str:
     return error.value.reason
-
-
-def test_the_example_holds() -> None:
-    assert doctest.testmod(module).attempted
-    assert not doctest.testmod(module).failed
 
 
 def test_everything_may_be_read_and_nothing_written_by_default(root: Path, opener: Opener) -> None:

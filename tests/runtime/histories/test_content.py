@@ -1,12 +1,10 @@
 """The content of messages of three APIs becomes blocks of one."""
 
-import doctest
 from typing import Any
 
 import pytest
 
 from callboard.errors import InvalidHistory
-from callboard.runtime.histories import content as module
 from callboard.runtime.histories.content import Repair, Repairs, blocks_in, left_out, text_of, without_marks
 from tests.tables import table
 
@@ -69,7 +67,3 @@ def test_the_refusal_names_the_first_message_and_how_many_more_there_are() -> No
     ):
         repairs.refuse()
     assert repairs.made[0] == Repair(2, "x" * 300, "it is left out")
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(module).failed == 0

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import doctest
 import json
 import logging
 from pathlib import Path
@@ -20,7 +19,6 @@ from callboard.actors.protocol.histories import why_broken
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ContextMade
 from callboard.errors import InvalidHistory, MisuseError
-from callboard.runtime.histories import history as module
 from callboard.runtime.histories.history import BEGINNING, NO_RESULT
 from tests.effort import effort
 from tests.runtime.histories.conversations import SHAPES, Turn, conversations, spelled
@@ -422,7 +420,3 @@ def _item(one: dict[str, Any]) -> dict[str, Any]:
     if one["kind"] != "tool_results":
         return {"role": one["kind"], "content": one["content"]}
     return user(*(result(each["tool_use_id"], each["content"]) for each in one["results"]))
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(module).failed == 0

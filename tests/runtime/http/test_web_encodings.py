@@ -1,7 +1,6 @@
 """The encodings of the web against Python's codecs: labels, characters, and what no stranger may choose."""
 
 import codecs
-import doctest
 
 import pytest
 from hypothesis import given
@@ -19,10 +18,6 @@ DANGEROUS = (
     *("zip", "zlib", "bz2", "hex", "base64", "rot13", "uu", "quopri", "mbcs", "oem", "undefined"),
     *("hz", "iso2022_kr", "iso-2022-cn", "hz-gb-2312", "utf-32", "cp037", "utf-8-sig", "utf_8", "latin-1 x"),
 )
-
-
-def test_examples_run() -> None:
-    assert doctest.testmod(web_encodings).failed == 0
 
 
 @table("label", [*DANGEROUS, "", "nonsense", "a" * 100_000, None, "\u0130so-8859-1"])

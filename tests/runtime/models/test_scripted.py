@@ -1,5 +1,4 @@
 import asyncio
-import doctest
 import gc
 from collections.abc import Awaitable
 
@@ -17,7 +16,6 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models import scripted
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Reply, ScriptedModel, Step, call, calls, fail, say
 from callboard.runtime.sanitize import check_json, to_json
@@ -275,10 +273,6 @@ def test_for_all_arguments_the_content_is_readable_json(value: object) -> None:
     content = answer(ScriptedModel([calls(call("t", value=value), text="\ud800")])).content
     assert bytes(check_json(bytes(content))) == bytes(content)
     assert read(content) is not None
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(scripted).failed == 0
 
 
 def test_an_async_policy_that_is_cancelled_before_its_first_step_leaves_no_warning() -> None:

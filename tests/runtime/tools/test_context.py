@@ -1,5 +1,4 @@
 import asyncio
-import doctest
 import inspect
 import logging
 import threading
@@ -15,7 +14,6 @@ from callboard.actors.protocol.uses import Use
 from callboard.runtime.files.files import Files
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.tools import context
 from callboard.runtime.tools.context import (
     MAX_PROGRESS_CHARS,
     ToolContext,
@@ -135,10 +133,6 @@ def test_progress_is_searched_before_it_is_cut() -> None:
         ctx.progress("." * (MAX_PROGRESS_CHARS - inside) + "open-sesame")
     assert not any("o" in text.partition("[")[0] for text in told)
     assert all(len(text) <= MAX_PROGRESS_CHARS for text in told)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(context).failed == 0
 
 
 def test_the_network_of_a_call_has_the_time_that_the_call_has_left() -> None:

@@ -1,6 +1,5 @@
 import asyncio
 import dataclasses
-import doctest
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from callboard.errors import ToolError
 from callboard.runtime.sanitize import MAX_DEPTH
 from callboard.runtime.secrets.redactor import Redactor
-from callboard.runtime.tools import output
 from callboard.runtime.tools.output import (
     MAX_ERROR_CHARS,
     Blocks,
@@ -216,10 +214,6 @@ def test_a_cut_text_is_whole_or_a_beginning_with_a_notice(text: str, max_chars: 
         assert text.startswith(kept)
         assert f"of {len(text):,} characters" in notice
         assert len(shown) <= max(max_chars, 130 + max_chars // 2)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(output).failed == 0
 
 
 def hiding() -> Redactor:

@@ -1,5 +1,4 @@
 import asyncio
-import doctest
 import functools
 import inspect
 import math
@@ -14,7 +13,6 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import CacheRules, ToolSpec
 from callboard.runtime.outputs.tool_output import OutputRules
-from callboard.runtime.tools import tool as module
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool, is_async, tool
 from tests.runtime.reports import Plain
@@ -232,10 +230,6 @@ def test_attributes_of_the_function_do_not_become_the_tools() -> None:
     f.effect = "read"  # type: ignore[attr-defined]  # the subject of this test
     assert isinstance(made := tool(f), FunctionTool)
     assert made.effect == "write"
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_tool_without_a_description_warns_at_the_line_that_makes_it() -> None:
