@@ -236,7 +236,7 @@ class _Recovery:
 
     def _is_kept_open(self, request: Event) -> bool:
         """Return True if the driver of a fork gives this logged request its recorded answer."""
-        if request.seq not in self.recorded:
+        if request.seq not in self.recorded or request.seq in self.refused:
             return False
         if request.seq in self.announced:
             return True

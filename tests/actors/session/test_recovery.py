@@ -116,13 +116,14 @@ def test_a_session_that_dies_again_and_again_still_comes_to_rest(seed: int, data
 # --- the torn decision ------------------------------------------------------------
 
 
-def talkative() -> SessionWorld:
+def talkative(*, runs: bool = True) -> SessionWorld:
     """Make a host that calls three tools at once: a decision with four outputs."""
 
     def says(request: ModelRequest) -> Reply:
         return calls(("look", {}), ("look", {}), ("save", {})) if request.turn == 1 else Reply("done")
 
-    return SessionWorld(Scenario([profile("host", tools=["look"], writes=["save"])], says, [ask()])).run()
+    world = SessionWorld(Scenario([profile("host", tools=["look"], writes=["save"])], says, [ask()]))
+    return world.run() if runs else world
 
 
 def test_a_fork_gives_no_recorded_result_to_a_write_that_was_stopped_before_its_start() -> None:
@@ -139,6 +140,21 @@ def test_a_fork_gives_no_recorded_result_to_a_write_that_was_stopped_before_its_
     answers = {event.cause: event.body for event in found.posted if isinstance(event.body, ToolReturned)}
     assert answers[saved].status == "cancelled"
     assert looked not in answers, "a read keeps its recorded answer"
+
+
+def test_a_fork_gives_no_recorded_answer_to_a_request_that_came_after_the_stop() -> None:
+    world = talkative(runs=False)
+    while not world.of(ModelReplied):
+        world.make(world.moves()[0])
+    world.cancel()
+    for strand in ("inbox supervisor", "inbox host"):  # the reply is handled after the Stop was posted
+        world.make(next(move for move in world.moves() if move.strand == strand))
+    requests = {event.seq for event in world.events(CallTool)}
+    found = recover(world.log[: place(world, TurnSettled)], Resumed(1), LATER, recorded=requests)
+    answers = [event for event in found.posted if isinstance(event.body, ToolReturned)]
+    assert [(event.cause, event.body.status) for event in answers] == [
+        (seq, "cancelled") for seq in sorted(requests)
+    ]
 
 
 def test_the_rest_of_a_torn_decision_is_posted_before_anything_else() -> None:
