@@ -134,12 +134,15 @@ def _lost(world: ForkWorld) -> Iterator[str]:
     for event, reply in _replies(world):
         if reply.status == "lost" and event.cause not in live:
             yield f"event {event.seq} is the loss of a call that was not made"
-    # A later round may repeat the effect of an earlier one, which the recording has.
-    rounds = {_call(one) for one in world.log if getattr(one.body, "status", "") == "input_required"}
-    for event, body in _results(world):
-        is_new = body.status == "interrupted" and not body.reused and event.cause > world.base
-        if is_new and event.cause not in live and _call(event) not in rounds:
-            yield f"event {event.seq} is the interruption of a call that was not made"
+    # A later attempt or round may repeat the effect of an earlier one, perhaps of the recording.
+    before: set[tuple[str, int, int]] = set()
+    for event in world.log:
+        body = event.body
+        if isinstance(body, ToolReturned) and body.status in ("interrupted", "input_required"):
+            is_new = body.status == "interrupted" and not body.reused and event.cause > world.base
+            if is_new and event.cause not in live and _call(event) not in before:
+                yield f"event {event.seq} is the interruption of a call that was not made"
+            before.add(_call(event))
 
 
 def _call(event: Event) -> tuple[str, int, int]:

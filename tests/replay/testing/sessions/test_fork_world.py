@@ -1,7 +1,9 @@
 """Forks in the simulator: at every event, with changes, under schedules and crashes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import Final
 
 import pytest
 from msgspec.structs import replace as with_values
@@ -12,6 +14,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolReturned
 from callboard.actors.session.fork_plan import calls_of
 from callboard.replay.testing.run import Bounds, Run, perform
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.fork_rules import fork_monitors
 from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds, moves_of_people
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
@@ -45,6 +48,34 @@ def test_no_rule_of_forks_is_broken(name: str) -> None:
         made = run(FORKS[name], seed)
         assert made.violation is None, (name, seed, made.violation)
         assert made.is_at_rest
+
+
+STOPPED: Final = ("fault cancel", "inbox supervisor")
+HANDLED: Final = ("inbox host", "inbox host")
+
+
+@pytest.mark.parametrize(
+    ("name", "strands"),
+    [
+        pytest.param(
+            "cut short, live",
+            [
+                *("inbox host", "inbox supervisor", "approval host/1.1", "inbox host"),  # the tool may run
+                *("fault crash", "resume", "tool host/1.0", "approval host/1.1 again", *STOPPED, *HANDLED),
+            ],
+            id="a call is made again after a stop",
+        ),
+    ],
+)
+def test_no_rule_of_forks_is_broken_in_one_order(name: str, strands: Sequence[str]) -> None:
+    fork = FORKS[name]
+    offered = replace(fork.scenario, faults=faults("crash", "cancel", fault_mixes=0))
+    world = ForkWorlds(replace(fork, scenario=offered))()
+    for strand in strands:
+        world.make(next(move for move in world.moves() if move.strand == strand))
+    world.heal()
+    world.run()
+    assert [found for one in fork_monitors(1) if (found := one.at_rest(world, 0))] == []
 
 
 def test_a_fork_without_a_change_at_any_event_has_the_outcomes_of_its_recording() -> None:
