@@ -9,7 +9,7 @@ it cannot read, and then the password would be in its message. `Address` shows i
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from callboard.actors.protocol.errors import MisuseError
 
@@ -47,15 +47,15 @@ class Address:
         self.can_prepare = can_prepare
 
     def __repr__(self) -> str:
-        found = self.parameters
-        user = f"{found['user']}@" if "user" in found else ""
-        hosts, ports = found.get("host", "").split(","), found.get("port", "").split(",")
-        places = [
-            host + (f":{port}" if port else "")
-            for host, port in zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=False)
-            if not host.startswith("/")
-        ]
-        return f"postgresql://{user}{','.join(places)}/{found.get('dbname', '')}?schema={self.schema}"
+        # Printed commands name the log by this text, so all but the passwords is in it, as it is read again.
+        left = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
+        user = f"{quote(left.pop('user'), safe='')}@" if left.get("user") else ""
+        database = quote(left.pop("dbname"), safe="") if left.get("dbname") else ""
+        if place := _place(left.get("host", ""), left.get("port", "")):
+            left.pop("host")
+            left.pop("port", None)
+        query = {"schema": self.schema} | ({} if self.can_prepare else {"prepare": "off"}) | left
+        return f"postgresql://{user}{place}/{database}?{urlencode(query, safe='/,:', quote_via=quote)}"
 
     def without_secrets(self, text: str) -> str:
         """Return a text of the driver without the passwords of this address."""
@@ -98,6 +98,20 @@ def _hosts(hosts: str) -> dict[str, str]:
     if any(one[2] for one in sound):
         parameters["port"] = ",".join(one[2] or "5432" for one in sound)
     return parameters
+
+
+def _place(host: str, port: str) -> str:
+    """Return hosts and ports as written before the database; empty for those that can only be parameters."""
+    hosts, ports = host.split(","), port.split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    places = [f"[{one}]" if ":" in one else one for one in hosts]
+    text = ",".join(one + (f":{it}" if it else "") for one, it in zip(places, ports, strict=False))
+    try:
+        is_same = "%" not in text and len(ports) == len(hosts) and _hosts(text)["host"] == host
+    except (MisuseError, KeyError):
+        return ""
+    return text if is_same else ""
 
 
 def _with_query(parameters: dict[str, str], query: str) -> Address:

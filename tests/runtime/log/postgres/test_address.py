@@ -9,7 +9,7 @@ from psycopg import pq
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.log.postgres.address import address_of
+from callboard.runtime.log.postgres.address import Address, address_of
 from callboard.runtime.log.postgres.link import Link
 from tests.tables import table
 
@@ -66,11 +66,37 @@ def test_an_address_takes_the_parameters_of_libpq_that_leave_its_sessions_as_the
         ("postgresql://u:p@h:5/db?schema=two", "postgresql://u@h:5/db?schema=two"),
         ("postgresql://a:6,b/db", "postgresql://a:6,b:5432/db?schema=callboard"),
         ("postgresql:///db?host=a,b&port=7", "postgresql://a:7,b:7/db?schema=callboard"),
-        ("postgresql:///db?host=/tmp&port=7", "postgresql:///db?schema=callboard"),
+        ("postgresql:///db?host=/tmp&port=7", "postgresql:///db?schema=callboard&host=/tmp&port=7"),
+        ("postgresql://[::1]:7/db", "postgresql://[::1]:7/db?schema=callboard"),
+        (
+            "postgresql://h/?password=p&sslpassword=q&prepare=off",
+            "postgresql://h/?schema=callboard&prepare=off",
+        ),
     ],
 )
 def test_an_address_shows_where_its_log_is(url: str, shown: str) -> None:
     assert repr(address_of(url)) == shown
+
+
+_NAMED = st.sampled_from(("host", "port", "user", "dbname", "password", "sslmode", "target_session_attrs"))
+_HOSTS = st.sampled_from(("h", "a,b", "/tmp/p g", "::1", "::1,b", "fe80::1%eth0", "a,,b", "@x", "", "/a,b"))
+_VALUES = st.sampled_from(("7", "1,2", "70000", "a b", "u@x/:%&=", "ü", "")) | _HOSTS
+
+
+def _reached(parameters: dict[str, str]) -> dict[str, object]:
+    """Return the parameters as libpq reads them: one port is that of all hosts, an empty one is 5432."""
+    ports = parameters.get("port", "").split(",")
+    count = parameters.get("host", "").count(",") + 1
+    spread = [one or "5432" for one in (ports * count if len(ports) == 1 else ports)]
+    return {**parameters, "port": spread, "password": None}
+
+
+@given(st.dictionaries(_NAMED, _VALUES), st.booleans())
+def test_a_printed_address_names_the_same_log_again(parameters: dict[str, str], can_prepare: bool) -> None:
+    shown = repr(Address(parameters, "two", can_prepare=can_prepare))
+    found = address_of(shown)
+    assert _reached(found.parameters) == _reached(parameters)
+    assert (found.schema, found.can_prepare, repr(found)) == ("two", can_prepare, shown)
 
 
 def test_schema_and_prepare_are_callboards_own_parameters() -> None:
