@@ -66,8 +66,8 @@ class EffectQuestions(ApprovalPort):
 
     def withdraw(self, request: Event) -> bool:
         """Withdraw a question. Return False if none is shown about this call."""
-        self._asked.pop(request.seq, None)
-        return self.abort(request)
+        # After an answer, its task still has a step to go: the call is no longer the question's by then.
+        return self._asked.pop(request.seq, None) is not None and self.abort(request)
 
     def _settle(self, seq: int, digest: str, answer: ApprovalAnswer) -> bool:
         request = self._board.gate.request(seq)

@@ -273,6 +273,20 @@ def test_a_question_is_shown_when_its_call_is_durable_and_says_what_is_called() 
     asyncio.run(work())
 
 
+def test_an_ask_that_is_cancelled_right_after_a_yes_cancels_its_tool() -> None:
+    async def work() -> None:
+        async with asking(log, reading_on) as session:
+            (question,) = await questions_of(session, 1)
+            assert question.approve()
+            await session.cancel("enough")
+            assert (await session.outcome).kind == "cancelled"
+
+    log = MemoryLog()
+    asyncio.run(work())
+    assert RAN == []
+    assert results_of(log)[2, 0].status == "cancelled"
+
+
 def test_a_cancelled_ask_withdraws_its_question_and_the_tool_does_not_run() -> None:
     async def work() -> None:
         async with asking(log, reading_on) as session:
