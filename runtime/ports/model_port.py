@@ -289,18 +289,15 @@ class ModelPort:
             garbage = ModelFailure("garbage", str(error), is_retryable=True, digest=digest)
             told = replace(answer, usage=answer.usage or UNREPORTED)  # it came whole
             return self._failed(wish, told, garbage, asked)
-        reason = self._short(answer.stop_reason)
-        model = "" if answer.model == asked.name else self._short(answer.model)
-        sent = self._sent(answer)
         made = ModelReplied(
             turn=wish.turn,
             attempt=wish.attempt,
             status="ok",
             content=content,
-            stop_reason=reason,
+            stop_reason=self._short(answer.stop_reason),
             usage=answer.usage,
-            model=model,
-            sent=sent,
+            model=self._other(answer.model, asked.name),
+            sent=self._sent(answer),
             edits=answer.edits if answer.edits is NULL else _kept_edits(answer),
             differs=answer.differs,
         )

@@ -391,6 +391,7 @@ def test_an_answer_after_the_time_and_before_the_timer_is_late(monkeypatch: pyte
     async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
         question = await asked()
         late_ms[0] = 60_000
+        assert question.approve(arguments={"euros": "much"}) is False
         assert question.approve() is False
 
     assert "expired" in scene.play(talk).text

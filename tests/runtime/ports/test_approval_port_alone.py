@@ -37,6 +37,7 @@ class Desk:
         self.shown: list[Approval] = []
         self.done: list[str] = []
         self.wanted = True
+        self.reads_at_once = False
         self.permissions = Permissions()
         gate = SimpleNamespace(
             request=self.open.get,
@@ -55,8 +56,9 @@ class Desk:
         self.port = ApprovalPort(self.board, self, {}, approver, self.shown.append)  # type: ignore[arg-type]  # a stand-in
 
     async def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
-        """Read as a log does, not at once."""
-        await asyncio.sleep(0)
+        """Read as a log does, not at once if that is not wanted."""
+        if not self.reads_at_once:
+            await asyncio.sleep(0)
         found = [one for one in self._all.values() if one.seq >= start]
         rows = (Stored(e.seq, e.at, e.sender, e.recipient, e.cause, encode(e.body), b"d") for e in found)
         return [*rows][:limit]
@@ -156,6 +158,17 @@ def test_a_timer_is_set_to_the_time_that_is_left_and_ends_with_its_question(
         assert timer.cancelled() == (left_s > 1)
 
     run(work)
+
+
+def test_a_question_that_is_answered_at_once_leaves_nothing() -> None:
+    async def work() -> None:
+        request = asking(timeout_ms=60_000)
+        desk = Desk(request, approver=lambda question: True)
+        desk.reads_at_once = True
+        await desk.ask(request)
+        assert ([one.verdict for one in desk.given], desk.port._waiting) == (["approved"], {})
+
+    assert run(work) == []
 
 
 def test_a_timer_that_fires_after_the_answer_does_nothing() -> None:
@@ -263,6 +276,21 @@ def test_a_closed_port_has_ended_its_tasks_and_answers_nothing() -> None:
     run(work)
 
 
+def test_an_answer_by_id_that_is_looked_up_while_the_port_closes_is_told_so() -> None:
+    async def work() -> None:
+        request = asking()
+        desk = Desk(request)
+        await desk.ask(request)
+        answering = asyncio.ensure_future(desk.port.answer(9, YES))
+        await asyncio.sleep(0)
+        await desk.port.aclose()
+        with pytest.raises(SessionEnded, match="resume it, then answer"):
+            await answering
+        assert desk.given == []
+
+    run(work)
+
+
 @pytest.mark.parametrize("ends", ["raises", "cancelled"])
 def test_an_approver_that_is_no_longer_needed_is_looked_at(ends: str) -> None:
     async def waits(question: Approval) -> bool:
@@ -362,6 +390,12 @@ def test_questions_of_another_kind_are_answered_by_their_own_port() -> None:
         desk.port.also = more.port
         await desk.ask(request)
         await more.ask(more.open[10])
+
+        async def read(*place: Any) -> list[Stored]:
+            assert "durable" in desk.done, "a question is durable before it is looked up"
+            return await Desk.read(more, *place)
+
+        more.read = read  # type: ignore[method-assign]  # replaced on purpose
         assert [one.seq for one in desk.port.questions] == [9, 10]
         assert await desk.port.is_about(9) is True
         assert await desk.port.answer(10, YES) is True

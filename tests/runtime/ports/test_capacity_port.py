@@ -27,7 +27,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.finishes import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Step, call
-from callboard.runtime.ports.capacity_port import BudgetPort, PlacedModelPort
+from callboard.runtime.ports.capacity_port import BudgetPort, CapacityPort, PlacedModelPort
 from tests.tables import table
 
 HOST = Agent("host")
@@ -574,20 +574,26 @@ def test_a_call_under_way_keeps_its_place_when_it_is_given_up() -> None:
 
     class Models:
         def start(self, request: Event) -> None:
+            assert "host" in gate.places, "no call of a limited model starts without a place"
             done.append("start")
 
         def abort(self, request: Event) -> bool:
             done.append("abort")
             return True
 
-    gate = SimpleNamespace(places={"host"}, wish_of=lambda request: SimpleNamespace(need=Need(5)))
+    gate = SimpleNamespace(
+        places={"host"},
+        wish_of=lambda request: SimpleNamespace(need=Need(5)),
+        may_start=lambda request: True,
+    )
     board: Any = SimpleNamespace(gate=gate, core=SimpleNamespace(states={"host": AgentState("host")}))
     capacity: Any = SimpleNamespace(
         is_limited=lambda model: True,
         take=lambda *of: done.append("take"),
         free=lambda agent: done.append(f"free {agent}"),
     )
-    port = PlacedModelPort(board, Models(), capacity)  # type: ignore[arg-type]  # a stand-in
+    models: Any = Models()
+    port = PlacedModelPort(board, models, capacity)
     request = Event(9, 0, "supervisor", "model", 8, CallModel("host", 7))
     port.start(request)
     assert port.abort(request)
@@ -595,6 +601,23 @@ def test_a_call_under_way_keeps_its_place_when_it_is_given_up() -> None:
     port.start(request)
     assert not port.abort(request)
     assert done == ["start", "abort", "take", "free host"]
+    taken: list[Callable[[], None]] = []
+    capacity.take = lambda agent, model, tokens, then: taken.append(then)
+    port.start(request)
+    done.clear()
+    starts, models.start = models.start, lambda request: (starts(request), port.abort(request))
+    taken[0]()
+    assert done == ["start", "abort"], "one that is given up while it starts is under way"
+
+
+@table("kind", [CapacityPort, BudgetPort])
+def test_a_session_that_fails_has_left_the_line_before_it_tells_of_that(kind: Any) -> None:
+    done: list[str] = []
+    shared: Any = SimpleNamespace(leave=lambda session_id: done.append(f"{session_id} left"))
+    board: Any = SimpleNamespace(session_id="s", stage=None, on_failure=lambda error: done.append("told"))
+    kind(board, shared, *([None, ()] if kind is BudgetPort else []))
+    board.on_failure(OSError())
+    assert done == ["s left", "told"]
 
 
 def test_nothing_is_settled_before_the_events_that_settle_it_are_handed_to_the_writer() -> None:

@@ -77,6 +77,16 @@ def test_a_timer_fires_once_in_the_name_of_its_request(loop: Loop) -> None:
     assert not loop.handles[0].is_cancelled  # it was let go of when it fired
 
 
+def test_a_timer_that_is_set_again_while_it_fires_can_be_forgotten(loop: Loop) -> None:
+    board = Posts()
+    port = port_on(board)
+    board.submit = lambda *made: port.arm(3, 9, 10_000, 500)  # type: ignore[method-assign]  # replaced on purpose
+    port.arm(3, 7, 10_000, 500)
+    loop.fire()
+    port.disarm(3)
+    assert loop.handles[-1].is_cancelled
+
+
 def test_a_timer_set_again_takes_the_place_of_the_one_before(loop: Loop) -> None:
     board = Posts()
     port = port_on(board)

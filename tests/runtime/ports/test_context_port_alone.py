@@ -73,6 +73,16 @@ def test_a_function_over_its_time_is_answered_once_and_held_until_it_ends() -> N
         await asyncio.wait([function])
         await asyncio.sleep(0)
         assert desk.port._functions == set()
+        go.clear()
+        waiting = asyncio.ensure_future(desk.port._wait(None, WANTED, stubborn()))  # type: ignore[arg-type]  # a stand-in
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert len(desk.port._functions) == 1, "one that was given up is held as well"
+        go.set()
+        await asyncio.wait(desk.port._functions)
+        await asyncio.sleep(0)
+        assert desk.port._functions == set()
         desk.port._lost(9, ValueError("late"))
         assert len(desk.given) == 1
 

@@ -1,6 +1,7 @@
 """Answers of models that are there, and wait for the actors to have done their work."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import product
@@ -37,6 +38,7 @@ from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.session_deps import SessionDeps
 from tests.replay.testing.scenarios import TWO
 from tests.tables import table
+from tests.virtual_clock import run_virtually
 
 SECRETS = Secrets({"KEY": "hunter2hunter2"})
 
@@ -323,6 +325,7 @@ MOST = Usage(USAGE_MAX - 1, 0)
         (ModelAnswer(Json(b"{")), ("error", "garbage", True, UNREPORTED)),
         (ModelAnswer(usage=USAGE, failure=ModelFailure("busy", "", True)), ("error", "busy", True, USAGE)),
         (ModelAnswer(failure=ModelFailure("busy", "no", cast("Any", 1))), ("error", "busy", False, None)),
+        (ModelAnswer(Json(b"{"), failure=ModelFailure("busy", "", True)), ("error", "busy", True, None)),
     ],
 )  # fmt: skip
 def test_each_answer_is_one_reply_with_its_failure_and_usage(answer: Any, expected: Any, later: bool) -> None:
@@ -468,6 +471,24 @@ def test_the_end_of_an_agent_is_told_to_models_that_keep_runs_and_to_the_keeper(
     for end in alone.on_agent_end:
         end("host.1")
     assert alone.models[alone.asked].ends == [("s", "host.1")]
+
+
+def test_a_call_that_ends_with_its_run_holds_up_no_close() -> None:
+    over = asyncio.Event()
+
+    async def until_the_run_is_over() -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async def main() -> None:
+        table = Table(model=Asked(lambda _: until_the_run_is_over()))
+        table.models[table.asked].ended = lambda session_id, address: over.set()
+        table.port.start(table.request)
+        await asyncio.sleep(0)
+        await table.port.aclose()
+
+    assert run_virtually(main())[1] == 0
 
 
 def test_a_model_that_raises_at_the_end_of_an_agent_is_logged_without_secrets(

@@ -1,6 +1,7 @@
 """The pace of the model calls after a resume in the middle of an ask."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -87,9 +88,11 @@ class Calls:
         self.core = SimpleNamespace(states={"host": AgentState("host")})
         self.gate = SimpleNamespace(may_start=lambda request: True)
         self.running: set[asyncio.Task[Any]] = set()
+        self.on_start: Callable[[Event], object] = lambda request: None
 
     def start(self, request: Event) -> None:
         self.seen.append(f"start {request.seq}")
+        self.on_start(request)
 
     def abort(self, request: Event) -> bool:
         self.seen.append(f"abort {request.seq}")
@@ -100,6 +103,7 @@ class Calls:
 
     async def aclose(self) -> None:
         self.seen.append("close")
+        await asyncio.sleep(60)  # for the calls under way
 
 
 def test_a_call_that_waits_is_dropped_by_a_stop_and_by_the_end() -> None:
@@ -126,6 +130,23 @@ def test_a_call_that_waits_is_dropped_by_a_stop_and_by_the_end() -> None:
         return calls.seen
 
     assert run_virtually(live())[0] == ["abort 1", f"start {AT_ONCE + 2}", "detach", "close"]
+
+
+def test_a_call_that_is_given_up_while_it_starts_is_under_way() -> None:
+    async def live() -> list[str]:
+        calls = Calls()
+        port = PacedModelPort(cast(Board, calls), calls)
+        requests = [
+            Event(seq, 0, "supervisor", "model", 0, CallModel("host", 1)) for seq in range(AT_ONCE + 1)
+        ]
+        for request in requests:
+            port.start(request)
+        calls.seen.clear()
+        calls.on_start = port.abort
+        await asyncio.sleep(60)
+        return calls.seen
+
+    assert run_virtually(live())[0] == [f"start {AT_ONCE}", f"abort {AT_ONCE}"]
 
 
 def test_a_session_that_is_resumed_between_its_asks_is_not_held_up() -> None:
@@ -156,7 +177,6 @@ def test_steps_of_programs_begin_at_once_and_a_call_that_began_late_can_be_cance
         assert calls.seen == [f"start {AT_ONCE}"]
         assert port.abort(request(AT_ONCE, "host"))
         await port.aclose()
-        await asyncio.sleep(60)
         return calls.seen
 
     assert run_virtually(live())[0] == [f"start {AT_ONCE}", f"abort {AT_ONCE}", "close"]

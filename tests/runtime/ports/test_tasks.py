@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 from collections.abc import Awaitable, Callable, Coroutine
 
 import pytest
@@ -89,14 +90,14 @@ def test_work_that_ends_in_an_exception_is_told_and_lost_to_nobody() -> None:
 
     async def run() -> list[str]:
         seen: list[str] = []
-        tasks = Tasks(lambda seq, error: seen.append(f"{seq} {type(error).__name__}"))
+        tasks = Tasks(lambda seq, error: seen.append(f"{seq} {type(error).__name__} {tasks.begun}"))
         done = asyncio.get_running_loop().create_future()
         tasks.spawn(7, broken(), done)
         await asyncio.sleep(0.01)
         await tasks.aclose()
         return seen
 
-    assert asyncio.run(run()) == ["7 GeneratorExit"]
+    assert asyncio.run(run()) == ["7 GeneratorExit []"]
 
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
@@ -218,6 +219,18 @@ def test_one_that_cancels_its_own_task_stops_nobody_behind_it() -> None:
     assert seen_by(story) == ["1 done", "3 done", "2 cancelled"]
 
 
+def test_one_that_gives_itself_up_in_its_first_step_is_cancelled_at_its_next_wait() -> None:
+    async def story(bench: Bench) -> None:
+        async def gives_up() -> None:
+            assert bench.tasks.cancel(1)
+
+        bench.spawn(1, gives_up(), asyncio.sleep(0))
+        bench.spawn(2)
+        await passes()
+
+    assert sorted(seen_by(story)) == ["1 cancelled", "2 done"]
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_one_that_raises_is_told_of_and_stops_nobody_behind_it(waits: bool) -> None:
     async def broken() -> None:
@@ -278,12 +291,16 @@ def test_when_every_task_is_cancelled_what_has_not_begun_is_closed_and_later_wor
     assert seen_by(story) == ["2 done"]
 
 
-def test_an_interrupt_ends_the_loop_and_not_the_pieces_behind_it() -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_interrupt_ends_the_loop_and_not_the_pieces_behind_it(waits: bool) -> None:
     async def interrupted() -> None:
+        if waits:
+            await asyncio.sleep(0)
         raise KeyboardInterrupt
 
+    complaints: list[object] = []
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda *_: None)  # nobody looks at what the interrupted task ended with
+    loop.set_exception_handler(lambda loop, context: complaints.append(context))
     bench = Bench()
 
     async def story() -> None:
@@ -294,7 +311,9 @@ def test_an_interrupt_ends_the_loop_and_not_the_pieces_behind_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(story())
     loop.run_until_complete(passes())
-    assert bench.seen == ["1 lost KeyboardInterrupt", "2 done"]
+    assert sorted(bench.seen) == ["1 lost KeyboardInterrupt", "2 done"]
+    gc.collect(1)  # an exception that was not looked at is told when its task goes
+    assert complaints == []
     loop.run_until_complete(bench.tasks.aclose())
     loop.close()
 
@@ -330,6 +349,30 @@ def test_a_call_that_outlasts_hundreds_of_others_still_expires() -> None:
         return seen
 
     assert run_virtually(run())[0] == ["0 expired"]
+
+
+def test_an_expiry_that_fails_lets_later_ones_come() -> None:
+    complaints: list[object] = []
+
+    async def run() -> list[int]:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        seen: list[int] = []
+
+        def expired(seq: int, limit_s: float) -> None:
+            seen.append(seq)
+            if seq == 1:
+                raise OSError
+
+        tasks = Tasks(unlost, expired)
+        for seq in (1, 2):
+            gate = asyncio.sleep(9)
+            tasks.spawn(seq, noted(gate, seq, []), gate, 0.01)
+            await asyncio.sleep(0.02)
+        await tasks.aclose()
+        return seen
+
+    assert run_virtually(run())[0] == [1, 2]
+    assert len(complaints) == 1
 
 
 def test_nothing_expires_after_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,7 +495,8 @@ def test_a_call_that_ended_before_its_time_is_passed_over_when_the_time_comes() 
 
 def test_a_piece_that_cancels_itself_is_lost_to_nobody_and_those_behind_it_run() -> None:
     async def run() -> list[str]:
-        tasks, seen = Tasks(unlost), list[str]()
+        seen: list[str] = []
+        tasks = Tasks(lambda seq, error: seen.append(f"{seq} lost"))
 
         async def quits() -> None:
             raise asyncio.CancelledError
