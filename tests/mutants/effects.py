@@ -2,10 +2,12 @@
 
 Two statements commute if neither writes a name that the other reads or writes, and at most one of them does
 anything else. So do two conditions of which one at most holds, and two that refuse different values, since
-either refusal is right. The following is taken for granted, because no text shows it:
+either refusal is right; parts that both of them want do not count. The following is taken for granted,
+because no text shows it:
 
     names        two paths of attributes are two things: `self.a` and `work.state.a` are never the same
-    containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only
+    containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only;
+                 the same of a task, an event or a clock, such as `done` or `time`
     values       what is called for its value does nothing else, unless it is a method of `self` or `work`
     pure code    in `actors/`, which acts on nothing but its values, a method called for no value changes its
                  receiver only, unless that is `self` or `work`
@@ -21,8 +23,8 @@ from functools import reduce
 from typing import Final, NamedTuple, cast
 
 _READING: Final = (
-    "copy", "count", "endswith", "get", "index", "items", "join", "keys", "split", "startswith", "total",
-    "union", "values",
+    "cancelled", "copy", "count", "done", "endswith", "get", "index", "is_set", "items", "join", "keys",
+    "split", "startswith", "time", "total", "union", "values",
 )  # fmt: skip
 _CHANGING: Final = (
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft",
@@ -97,7 +99,20 @@ def exclude(first: ast.stmt, second: ast.stmt) -> bool:
     if _one_at_most(first.test, second.test):
         return not (_may_change(both[0], tests[1]) or _may_change(both[1], tests[0]))
     is_same = ast.dump(first.body[-1]) == ast.dump(second.body[-1]) or all(map(_refuses, (first, second)))
-    return len(first.body) == len(second.body) == 1 and is_same and not meet(tests[0].reads, tests[1].reads)
+    own = _without_the_same(first.test, second.test)
+    return len(first.body) == len(second.body) == 1 and is_same and not meet(own[0], own[1])
+
+
+def _without_the_same(one: ast.expr, other: ast.expr) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that each of two tests reads in parts of its own; all, if one has no such part."""
+    wants = [
+        test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        for test in (one, other)
+    ]
+    both = set.intersection(*({ast.dump(part) for part in parts} for parts in wants))
+    own = [[part for part in parts if ast.dump(part) not in both] for parts in wants]
+    first, second = (_together(some).reads for some in (own if all(own) else wants))
+    return first, second
 
 
 def _may_change(one: Effects, test: Effects) -> bool:

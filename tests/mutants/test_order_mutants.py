@@ -37,6 +37,15 @@ def swapped(body: str) -> list[str]:
         ("a = [a for a in state]; b = state", []),
         ("if a > 1: raise A; if a < 2: raise B", ["if a < 2:; raise B; if a > 1:; raise A"]),
         ("if a: raise A; if state: raise B", []),
+        ("if a and state: raise A; if a and self.b: raise B", []),
+        ("if self.b and a is None: raise A; if a is None and state: raise B", []),
+        ("if a: raise A; if a and state: raise B", ["if a and state:; raise B; if a:; raise A"]),
+        (
+            "if a or state: raise A; if a or self.b: raise B",
+            ["if a or self.b:; raise B; if a or state:; raise A"],
+        ),
+        ("self.a = self.b.time(); self.c = 0", []),
+        ("if self.a.done(): return 1; self.b = 0", ["self.b = 0; if self.a.done():; return 1"]),
         ("if type(a) is int: raise A; if type(state) is int: raise B", []),
         ("if isinstance(a, A | B): self.go(); if isinstance(a, C): return 1", []),
         (
