@@ -307,6 +307,8 @@ def verdicts(
     places_in: those of a module at which it may change.
     """
     mutants = mutants_of(module, count, seed, places_in)
+    if not mutants:
+        return
     path = module.relative_to(ROOT)
     own = [] if whole_folder else mirrored_by(path)
     tests = [str(one) for one in own or [Path("tests") / path.parent]]

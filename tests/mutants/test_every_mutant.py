@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.mutants.every_mutant import changed_functions, mutants_of, shortened, verdict_of
+from tests.mutants.every_mutant import changed_functions, mutants_of, shortened, verdict_of, verdicts
 from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.order_mutants import places_of_order
 from tests.tables import table
 
 SOURCE = """
@@ -55,6 +56,11 @@ def test_a_draw_takes_so_many_mutants_of_a_module_and_each_once() -> None:
     assert len(some) == 4
     assert {one.new for one, _ in some} < {one.new for one, _ in every}
     assert mutants_of(module, 4, 1) != mutants_of(module, 4, 2)
+
+
+def test_a_module_without_mutants_runs_no_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fork", lambda: pytest.fail("a fork without a mutant"))
+    assert not [*verdicts(ROOT / "actors" / "__init__.py", places_in=places_of_order)]
 
 
 def test_a_change_is_told_with_the_words_around_it() -> None:
