@@ -1,8 +1,9 @@
 """Live sessions on a virtual clock: when nothing is ready, the time jumps to the next timer.
 
 So a test of waits takes no time of its own, and its figures are exact however busy the machine is. The
-sessions are real ones. The time stands while an executor of the loop works, or a check of programs. It does
-not wait for other threads, so that tools and models must be async, and the log one in memory.
+sessions are real ones. The time stands while an executor of the loop works, a check of programs, a tool that
+is not async or a check of a report. It does not wait for other threads and for processes, so that the log
+must be in memory, and no schema of a test's own may be checked for the first time.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import pytest
 
 from callboard.runtime import clock
 from callboard.runtime.programs.session_check import CHECK_THREAD
+from callboard.runtime.tools.threads import Job, Threads
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -39,26 +41,34 @@ class _Time:
         return round(self._loop.time() * 1_000_000) * 1_000
 
 
-_POLL_S: Final = 0.01  # real seconds after which a check is looked at again: a stopped one tells nobody
+_POLL_S: Final = 0.01  # real seconds after which a thread is looked at again: a stopped one tells nobody
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for executors and for checks of programs only; instead the time jumps."""
+    """Waits for executors and for threads at work only; instead the time jumps."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
         super().__init__()
         self._jump = jump
         self.in_executors = 0
+        self.jobs: list[Job] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or self.in_executors:
             return super().select(None if timeout else timeout)
-        if timeout > 0 and any(one.name == CHECK_THREAD for one in threading.enumerate()):
+        if timeout > 0 and self._is_a_thread_at_work():
             return super().select(_POLL_S)
         found = super().select(0)
         if not found and timeout > 0:
             self._jump(timeout)
         return found
+
+    def _is_a_thread_at_work(self) -> bool:
+        self.jobs = [job for job in self.jobs if not job.is_done and not job.is_given_up]
+        return bool(self.jobs) or any(one.name == CHECK_THREAD for one in threading.enumerate())
+
+
+_SUBMIT: Final = Threads.submit
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -80,6 +90,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         work.add_done_callback(self._executed)
         return work
 
+    def submit(self, threads: Threads, job: Job) -> None:
+        """Start a job on threads of tools or schemas, as `Threads.submit` does."""
+        self._waits.jobs.append(job)
+        _SUBMIT(threads, job)
+
     def _executed(self, work: asyncio.Future[Any]) -> None:
         self._waits.in_executors -= 1
 
@@ -92,6 +107,7 @@ def run_virtually(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
     loop = VirtualLoop()
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=lambda: loop) as runner:
         patch.setattr(clock, "time", _Time(loop))
+        patch.setattr(Threads, "submit", lambda threads, job: loop.submit(threads, job))
         began = loop.time()
         result = runner.run(work)
         return result, loop.time() - began

@@ -29,6 +29,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Step
 from callboard.spending import BudgetState
 from tests.tables import table
+from tests.virtual_clock import run_virtually
 
 DAY = 86_400_000
 
@@ -89,7 +90,7 @@ def run(
         async with Runtime(log, model=ScriptedModel([]), budgets=budgets, **more) as runtime:  # type: ignore[arg-type]  # parameters of a runtime
             await body(runtime)
 
-    asyncio.run(main())
+    run_virtually(main())
     balanced(log)
     return log
 

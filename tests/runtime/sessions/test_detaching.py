@@ -42,6 +42,7 @@ from callboard.runtime.sessions.outcomes import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import Tool, tool
 from tests.tables import table
+from tests.virtual_clock import run_virtually
 from tests.waiting import until
 
 NAME = "one"
@@ -150,7 +151,7 @@ def test_every_polite_end_of_a_process_leaves_a_session_that_goes_on(
         assert (outcome.kind, outcome.request_id, outcome.text) == ("answered", "a", "done")
         assert outcome.usage.unknown_calls == 0
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_normal_end_of_the_session_closes_it_and_of_the_runtime_does_not() -> None:
@@ -163,7 +164,7 @@ def test_a_normal_end_of_the_session_closes_it_and_of_the_runtime_does_not() -> 
         assert len(of(log, SessionClosed, "closed")) == 1
         assert not of(log, SessionClosed, "idle")
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 @pytest.mark.parametrize("asks", [0, 1])
@@ -180,7 +181,7 @@ def test_an_idle_conversation_goes_on_in_another_process(asks: int) -> None:
         assert len(of(log, Resumed)) == 1
         assert len(of(log, Ask)) == asks + 1
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -200,7 +201,7 @@ def test_callers_that_open_one_session_at_once_share_it(is_known: bool, tmp_path
         kinds = [event.kind for event in Recording.open(log, NAME).events]
         assert (kinds.count("SessionOpened"), kinds.count("Resumed")) == (1, is_known)
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_caller_may_open_a_session_that_is_being_resumed(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_a_caller_may_open_a_session_that_is_being_resumed(tmp_path: Path) -> No
             with pytest.raises(SessionBusy):
                 await runtime.resume(NAME, HOST)
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 # --- the grace ----------------------------------------------------------------------
@@ -243,7 +244,7 @@ def test_an_answer_within_the_grace_is_recorded_and_handled_by_the_resume() -> N
         assert (await goes_on(log, model)).is_ok
         assert model.calls == 1
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def acting(effect: Effect, ran: list[str]) -> tuple[Tool, ScriptedModel]:
@@ -290,7 +291,7 @@ def test_a_tool_may_finish_within_the_grace_and_is_cut_off_after_it(
         assert isinstance(returned.body, ToolReturned)
         assert returned.body.status == status
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_an_impatient_second_cancellation_ends_the_grace() -> None:
@@ -311,7 +312,7 @@ def test_an_impatient_second_cancellation_ends_the_grace() -> None:
         assert task.cancelled()
         assert (await goes_on(log)).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_detached_session_takes_no_further_call() -> None:
@@ -326,7 +327,7 @@ def test_a_detached_session_takes_no_further_call() -> None:
             again = await runtime.resume(NAME, HOST)
             assert (await again.ask("go")).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 @pytest.mark.parametrize("grace_s", [-1, float("inf"), "soon", True])
@@ -339,7 +340,7 @@ def test_a_grace_that_is_no_time_is_refused(grace_s: object) -> None:
             with pytest.raises(MisuseError, match="grace_s"):
                 await runtime.aclose(grace_s=grace_s)  # type: ignore[arg-type]  # a wrong value on purpose
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 # --- budgets and attempts -------------------------------------------------------------
@@ -368,7 +369,7 @@ def test_twenty_polite_stops_do_not_eat_the_budget() -> None:
         outcome = await goes_on(log, ScriptedModel(policy, name="slow"), host)
         assert outcome.status == "ok", outcome
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 async def _needs(host: Agent, model: ScriptedModel) -> int:
@@ -402,7 +403,7 @@ def test_five_stops_in_mid_call_and_then_an_overload_end_no_session() -> None:
         outcome = await goes_on(log, ScriptedModel(policy, name="slow"), host)
         assert (outcome.kind, said) == ("answered", [6, 7])
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 # --- callers ----------------------------------------------------------------------------
@@ -420,7 +421,7 @@ def test_a_run_that_its_caller_gives_up_leaves_no_session_open() -> None:
         assert isinstance(ended.body, AskEnded)
         assert ended.body.kind == "cancelled"
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 async def _ask_and_cancel(session: Session, **how: Any) -> None:
@@ -438,7 +439,7 @@ def test_an_ask_that_is_asked_again_in_time_goes_on() -> None:
             await _ask_and_cancel(session)
             assert (await session.ask("go", request_id="a")).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_an_ask_may_go_on_without_its_caller() -> None:
@@ -450,7 +451,7 @@ def test_an_ask_may_go_on_without_its_caller() -> None:
             with pytest.raises(MisuseError, match="on_cancel"):
                 await session.ask("go", on_cancel="stop")  # type: ignore[call-overload]  # a wrong value on purpose
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -465,7 +466,7 @@ def test_a_runtime_that_stops_cancels_no_ask_of_a_cancelled_caller() -> None:
         assert not of(log, AskEnded)
         assert (await goes_on(log)).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_session_that_an_exception_leaves_is_closed_unless_it_is_used_again() -> None:
@@ -482,7 +483,7 @@ def test_a_session_that_an_exception_leaves_is_closed_unless_it_is_used_again() 
         assert len(of(log, SessionClosed, "left")) == 1
         assert not of(log, SessionClosed, "kept")
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 # --- the end of the loop ----------------------------------------------------------------
@@ -609,7 +610,7 @@ def test_a_session_that_is_opened_while_the_runtime_closes_is_detached(how: str,
         log.fails = False
         assert (await goes_on_with_an_ask(log)).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 async def goes_on_with_an_ask(log: MemoryLog) -> Outcome:
@@ -638,7 +639,7 @@ def test_a_closed_session_is_continued_by_reopen_only() -> None:
         first_end, last_end = (end.usage.tokens for end in ends if isinstance(end, SessionClosed))
         assert last_end > first_end > 0
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_session_stays_closed_when_a_late_answer_follows_its_end() -> None:
@@ -661,7 +662,7 @@ def test_a_session_stays_closed_when_a_late_answer_follows_its_end() -> None:
             assert (await session.ask("two")).is_ok
             await asyncio.wait_for(session.close(), 5)
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_live_session_is_not_robbed_by_another_runtime_unless_it_is_told_to() -> None:
@@ -675,7 +676,7 @@ def test_a_live_session_is_not_robbed_by_another_runtime_unless_it_is_told_to() 
             stolen = await other.resume(NAME, HOST, steal=True)
             assert (await stolen.ask("theirs")).is_ok
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_a_session_that_was_fenced_frees_its_place() -> None:
@@ -694,7 +695,7 @@ def test_a_session_that_was_fenced_frees_its_place() -> None:
                 await again.ask("four")
             assert await runtime.delete(NAME) > 0  # it runs nowhere, so that nobody has to close it first
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 @pytest.mark.parametrize(("counts", "kind"), [(True, "deadline"), (False, "answered")])
@@ -713,7 +714,7 @@ def test_downtime_counts_for_deadlines_unless_the_runtime_says_otherwise(counts:
             session = await runtime.resume(NAME, HOST)
             assert (await session.outcome).kind == kind
 
-    asyncio.run(scene())
+    run_virtually(scene())
 
 
 def test_an_ask_whose_only_caller_leaves_is_cancelled_and_one_that_is_asked_again_is_not() -> None:
@@ -745,4 +746,4 @@ def test_an_ask_whose_only_caller_leaves_is_cancelled_and_one_that_is_asked_agai
                     ends.append((await session.outcome).kind)
         return ends
 
-    assert asyncio.run(run()) == ["idle", "cancelled", "running", "cancelled"]
+    assert run_virtually(run())[0] == ["idle", "cancelled", "running", "cancelled"]

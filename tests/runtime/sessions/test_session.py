@@ -67,7 +67,7 @@ def test_an_invalid_schema_is_refused_with_the_place_of_its_fault_before_anythin
         head = await session.close()
         assert head.seq == 3, "SessionOpened, Close, SessionClosed"
 
-    run(body, ScriptedModel([]))
+    run(body, ScriptedModel([]), loop=asyncio.run)
 
 
 def test_an_outcome_that_failed_raises_when_it_is_unwrapped() -> None:
