@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -50,6 +50,14 @@ MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer o
 _CHECKPOINT: Final = re.compile(r"[^\s#@]{1,80}")
 _LOG = logging.getLogger("callboard.tools")
 _PROGRESS: Final = threading.Lock()  # one for all calls: few report progress, and it is held for a moment
+
+
+IsTakenBack: TypeAlias = Callable[[], bool]
+"""Returns True once a cancellation is taken back, as a timeout inside of a tool does."""
+
+
+def _never() -> bool:
+    return False
 
 
 class NamedTool(Protocol):
@@ -116,6 +124,7 @@ class ToolContext(Generic[Deps]):
     tools_change: ToolsChange | None = field(default=None, init=False)
     checkpoints: tuple[str, ...] = field(default=(), init=False)
     _is_cancelled: bool = field(default=False, init=False)
+    _is_taken_back: IsTakenBack = field(default=_never, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _news: str | None = field(default=None, init=False)
@@ -249,14 +258,14 @@ class ToolContext(Generic[Deps]):
     @property
     def is_cancelled(self) -> bool:
         """Return True once the result is no longer wanted, after a stop or a timeout."""
-        return self._is_cancelled
+        return self._is_cancelled and not self._is_taken_back()
 
     def raise_if_cancelled(self) -> None:
         """Leave the tool if its result is no longer wanted. Raises asyncio.CancelledError; let it pass.
 
         Call it in loops of sync tools, which nothing else can interrupt.
         """
-        if self._is_cancelled:
+        if self.is_cancelled:
             raise asyncio.CancelledError("the call was cancelled")
 
     def secret(self, name: str) -> str:
@@ -277,7 +286,7 @@ class ToolContext(Generic[Deps]):
 
         Of texts that come faster than the event loop shows them, the newest is shown.
         """
-        if self.on_progress is None or self._is_over or self._is_cancelled:
+        if self.on_progress is None or self._is_over or self.is_cancelled:
             return
         text = self._secrets.redactor.kept(clean_text(str(text)), MAX_PROGRESS_CHARS)
         if self._loop is None:
@@ -297,8 +306,9 @@ class ToolContext(Generic[Deps]):
         self.timeout_s = timeout_s
         self.deadline = loop.time() + timeout_s
 
-    def cancel(self) -> None:
-        """Mark the result as no longer wanted."""
+    def cancel(self, is_taken_back: IsTakenBack = _never) -> None:
+        """Mark the result as no longer wanted, until the cancellation is taken back."""
+        self._is_taken_back = is_taken_back
         self._is_cancelled = True
 
     def end(self) -> None:
@@ -357,11 +367,11 @@ class LateContext:
         if self.made is not None:
             self.made.begin(loop, timeout_s)
 
-    def cancel(self) -> None:
-        """Mark the result as no longer wanted."""
+    def cancel(self, is_taken_back: IsTakenBack = _never) -> None:
+        """Mark the result as no longer wanted, until the cancellation is taken back."""
         self.is_cancelled = True
         if self.made is not None:
-            self.made.cancel()
+            self.made.cancel(is_taken_back)
 
     def end(self) -> None:
         """End the call."""

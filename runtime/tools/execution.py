@@ -34,7 +34,7 @@ from callboard.runtime.outputs.tool_output import ToolOutput
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
-from callboard.runtime.tools.context import LateContext
+from callboard.runtime.tools.context import IsTakenBack, LateContext
 from callboard.runtime.tools.input_forms import InputNeeded
 from callboard.runtime.tools.output import ToolOutcome, cut, describe, failed, returned, trace_of
 from callboard.runtime.tools.signature import Bound
@@ -262,7 +262,7 @@ async def _awaited(value: object) -> object:
 def driven(
     coroutine: Coroutine[object, None, object],
     waiting: object,
-    on_cancel: Callable[[], object],
+    on_cancel: Callable[[IsTakenBack], object],
     grace_s: float,
 ) -> Generator[object, None, object]:
     """Drive a coroutine that has begun, as `await` does, but close it some time after a cancellation.
@@ -270,9 +270,10 @@ def driven(
     The first cancellation reaches the coroutine and starts its grace. The second one, from the grace's timer
     or from outside, closes it: a tool that swallows cancellations cannot hold its agent forever.
 
-    A cancellation by a scope or a timeout of the tool itself counts for nothing.
+    A cancellation by a scope, a timeout or a task group of the tool itself counts for nothing: it takes the
+    cancellation back, perhaps after a clean-up that waits.
 
-    on_cancel: called at each cancellation.
+    on_cancel: called at the first cancellation, and at the first one after each that was taken back.
     """
     patience: _Patience | None = None
     try:
@@ -283,19 +284,19 @@ def driven(
                 if _is_of_scope(error):
                     waiting = coroutine.throw(error)
                     continue
-                on_cancel()
                 if patience is not None:
                     patience.settle()
                     raise
                 patience = _Patience(grace_s)
+                on_cancel(patience.is_needless)
                 waiting = coroutine.throw(error)
-                if patience.is_needless:
-                    patience.stop()
-                    patience = None
             except Exception as error:  # of a future that the coroutine awaits, which may catch it
                 waiting = coroutine.throw(error)
             else:
                 waiting = coroutine.send(None)
+            if patience is not None and patience.is_needless():
+                patience.stop()
+                patience = None
     except StopIteration as end:
         return end.value
     finally:
@@ -321,22 +322,25 @@ class _Patience:
         assert task is not None
         self._task = task
         self._is_over = False
+        self._was_needless: bool | None = None
         self._timer = asyncio.get_running_loop().call_later(grace_s, self._end)
 
     def _end(self) -> None:
         self._is_over = True
         self._task.cancel()
 
-    @property
     def is_needless(self) -> bool:
-        """Return True if the cancellation was taken back, as `asyncio.timeout` inside of a tool does."""
-        return not self._task.cancelling()
+        """Return True once the cancellation is taken back, as `asyncio.timeout` inside of a tool does."""
+        # Later on others take it back: those that have made it, once the tool has ended.
+        return not self._task.cancelling() if self._was_needless is None else self._was_needless
 
     def settle(self) -> None:
         """Take the second cancellation back if this timer made it, so that no caller sees it."""
+        self._was_needless = False
         if self._is_over:
             self._task.uncancel()
 
     def stop(self) -> None:
-        """Stop the timer: the coroutine has ended in time."""
+        """Stop the timer: the coroutine has ended in time, or goes on."""
+        self._was_needless = self.is_needless()
         self._timer.cancel()

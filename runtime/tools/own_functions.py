@@ -70,7 +70,7 @@ async def _on_loop(function: Callable[[View], object], view: View) -> object:
         waiting = value.send(None)
     except StopIteration as end:
         return end.value
-    return await driven(value, waiting, lambda: None, GRACE_S)
+    return await driven(value, waiting, lambda is_taken_back: None, GRACE_S)
 
 
 def _settle(done: "asyncio.Future[object]", value: object) -> None:

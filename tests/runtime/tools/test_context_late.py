@@ -106,7 +106,7 @@ def test_a_context_that_was_made_begins_and_ends_with_its_call() -> None:
         def begin(self, loop: object, timeout_s: float) -> None:
             self.said.append(("begins", timeout_s))
 
-        def cancel(self) -> None:
+        def cancel(self, is_taken_back: object) -> None:
             self.said.append("cancelled")
 
         def end(self) -> None:

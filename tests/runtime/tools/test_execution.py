@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
 import msgspec
@@ -748,23 +749,66 @@ def test_a_tool_may_leave_scopes_of_its_own() -> None:
     assert outcome_of(scoped) == ("ok", "cancelled: False")
 
 
-@tool(effect="read")
-async def patient() -> str:
-    """Go on after a timeout of its own."""
-    for _ in range(2):
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.001):
-                await asyncio.sleep(30)
-    await asyncio.sleep(0.05)
-    return "went on"
+@contextlib.asynccontextmanager
+async def waiting_at_its_end() -> AsyncIterator[None]:
+    """Clean up for a moment, as the pool of a client does."""
+    try:
+        yield
+    finally:
+        await asyncio.sleep(0.001)
 
 
-def test_a_tool_may_go_on_after_a_timeout_of_its_own() -> None:
+@contextlib.asynccontextmanager
+async def left_by_a_task() -> AsyncIterator[None]:
+    """Leave a block because a task beside it fails, while another one cleans up."""
+
+    async def fails() -> None:
+        await asyncio.sleep(0.001)
+        raise TimeoutError
+
+    async def cleans_up() -> None:
+        async with waiting_at_its_end():
+            await asyncio.sleep(30)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            group.create_task(cleans_up())
+            yield
+    except* TimeoutError:
+        raise TimeoutError from None
+
+
+Block: TypeAlias = Callable[[], "contextlib.AbstractAsyncContextManager[object]"]
+OWN_ENDS: tuple[tuple[Block, Block], ...] = (
+    (partial(asyncio.timeout, 0.001), contextlib.nullcontext),
+    (partial(asyncio.timeout, 0.001), waiting_at_its_end),
+    (left_by_a_task, contextlib.nullcontext),
+)
+
+
+@pytest.mark.parametrize(("outer", "inner"), OWN_ENDS)
+def test_a_tool_may_go_on_after_a_timeout_of_its_own(outer: Block, inner: Block) -> None:
+    @tool(effect="read")
+    async def patient(ctx: ToolContext) -> str:
+        """Go on after a timeout of its own."""
+        for _ in range(2):
+            with contextlib.suppress(TimeoutError):
+                async with outer(), inner():
+                    await asyncio.sleep(30)
+        ctx.progress("goes on")
+        await asyncio.sleep(0.05)
+        return f"went on, cancelled: {ctx.is_cancelled}"
+
+    shown: list[str] = []
+    ctx = ToolContext(on_progress=shown.append)
+
     async def main(runner: ToolRunner) -> None:
-        outcome = await call(runner, patient)
-        assert (outcome.status, text(outcome)) == ("ok", "went on")
+        outcome = await call(runner, patient, ctx=ctx)
+        assert (outcome.status, text(outcome)) == ("ok", "went on, cancelled: False")
 
     run(main, grace_s=0.02)
+    assert shown == ["goes on"]
 
 
 class Told:
