@@ -238,6 +238,10 @@ class Playback:
         """Keep a recorded answer until its turn."""
         heapq.heappush(self.held, _Held(found.seq, request.seq, request, found))
 
+    def is_left(self, same: Reusable) -> bool:
+        """Return True if no call has the result that a person may choose."""
+        return self.recorded.is_left(same.seq)
+
     def choose(self, same: Reusable) -> bool:
         """Use up a result that a person chose for another call. Return False if a call has it already."""
         return self.recorded.choose(same.seq)

@@ -275,6 +275,10 @@ class RecordedAnswers:
         found = self._same.get(_same_call(keys, request))
         return found[0] if found else None
 
+    def is_left(self, seq: int) -> bool:
+        """Return True if the result of an effect can still be chosen: no call has it."""
+        return seq in self._once and seq in self._results[self._once[seq][1]]
+
     def choose(self, seq: int) -> bool:
         """Use up the result of an effect for a call in another turn. Return False if another call has it."""
         return seq in self._once and self._spend(seq)

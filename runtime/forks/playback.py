@@ -162,11 +162,12 @@ class LivePlayback(TimerPort):
         files, history = self.plan.files, self._board.gate.history
         if why := files.misfit(same.body, same.bases, history):
             raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
-        if not self.plan.choose(same):
+        if not self.plan.is_left(same):
             return None
         answer = files.with_contents(answer_to(request, same, request.sender), history)
         if self.copy is not None and (why := self.copy.put_result(answer.body)):
             raise MisuseError(f"event {same.seq} cannot be reused for this call: {why}")
+        self.plan.choose(same)  # last: a result that was not given can be chosen again
         return answer
 
     def _run(self, run: Callable[[], None]) -> None:

@@ -98,7 +98,9 @@ def test_the_result_of_an_effect_counts_for_one_call(effect: Effect) -> None:
     assert found(by_place, log.calls("send", 2, effect=effect)) == 0
     assert same(by_place, log.calls("send", 5, effect=effect)) == 0
 
+    assert [by_choice.is_left(result) for _ in range(2)] == [True, True], "a look does not use it up"
     assert by_choice.choose(result)
+    assert not by_choice.is_left(result)
     assert not by_choice.choose(result)
     assert same(by_choice, log.calls("send", 6, effect=effect)) == 0
     assert found(by_choice, log.calls("send", 2, effect=effect)) == 0
@@ -111,6 +113,7 @@ def test_the_result_that_an_earlier_process_gave_is_neither_offered_nor_given() 
     recorded.use_up(result)
     assert found(recorded, log.calls("send", 2)) == 0
     assert same(recorded, log.calls("send", 3)) == 0
+    assert not recorded.is_left(result)
     assert not recorded.choose(result)
 
 

@@ -184,8 +184,11 @@ def test_an_effect_without_a_recorded_result_runs_as_the_fork_was_asked_to(effec
     assert isinstance(asked, Asked)
     assert asked.same is not None
     assert asked.same.seq == 3
-    chooser = Forked(recorded, [tool(1, effect)], "ask")
-    assert [chooser.playback.choose(asked.same) for _ in range(2)] == [True, False]
+    chooser = Forked(recorded, [tool(1, effect)], "ask").playback
+    assert [(chooser.is_left(asked.same), chooser.choose(asked.same)) for _ in range(2)] == [
+        (True, True),
+        (False, False),
+    ]
     assert Forked([], [tool(1, effect)], "ask").admit(2) == Asked(None)
     live = Forked(recorded, [tool(1, effect)], "live")
     assert live.admit(2) == Work(live.events[1])
