@@ -11,7 +11,9 @@ because no text shows it:
     values       what is called for its value does nothing else, unless it is a method of `self` or `work`
     pure code    in `actors/`, which acts on nothing but its values, a method called for no value changes its
                  receiver only, unless that is `self` or `work`
-    classes      an object of one class is not of another one
+    classes      an object of one class is not of another one, and names of constants are of different values
+    bases        the `__init__` of a base neither reads nor sets an attribute that its subclass sets
+    leaving      no `finally` reads a name that is written in a branch which returns
     errors       no reading, and no method of a container, raises
 """
 
@@ -41,6 +43,7 @@ class Effects(NamedTuple):
 
     does_more: True if it calls, awaits or yields anything that may do more than the paths show.
     returns, skips: True if it may leave the function, or the turn of a loop around it.
+    results: the texts of what it may return or raise.
     """
 
     reads: frozenset[str] = frozenset()
@@ -48,6 +51,7 @@ class Effects(NamedTuple):
     does_more: bool = False
     returns: bool = False
     skips: bool = False
+    results: frozenset[str] = frozenset()
 
     def __or__(self, other: "Effects") -> "Effects":
         """Return the effects of both."""
@@ -57,6 +61,7 @@ class Effects(NamedTuple):
             self.does_more or other.does_more,
             self.returns or other.returns,
             self.skips or other.skips,
+            self.results | other.results,
         )
 
     def is_seen_outside(self) -> bool:
@@ -64,11 +69,21 @@ class Effects(NamedTuple):
         return self.does_more or any("." in path for path in self.writes)
 
 
-def commute(one: Effects, other: Effects) -> bool:
-    """Return True if two statements with these effects do the same in either order."""
+def commute(one: Effects, other: Effects, temporary: frozenset[str] = frozenset()) -> bool:
+    """Return True if two statements with these effects do the same in either order.
+
+    temporary: the names that only the rest of their block reads.
+    """
     if meet(one.writes, other.reads | other.writes) or meet(other.writes, one.reads):
         return False
-    return _is_harmless_beside(one, other) and _is_harmless_beside(other, one)
+    one, other = (each._replace(writes=each.writes - temporary) for each in (one, other))
+    return _leave_alike(one, other) or (_is_harmless_beside(one, other) and _is_harmless_beside(other, one))
+
+
+def _leave_alike(one: Effects, other: Effects) -> bool:
+    """Return True for two that do nothing but return one constant, and read nothing in common."""
+    is_seen = any(each.is_seen_outside() or each.skips for each in (one, other))
+    return not is_seen and len(one.results | other.results) == 1 and not meet(one.reads, other.reads)
 
 
 def _is_harmless_beside(one: Effects, other: Effects) -> bool:
@@ -125,7 +140,7 @@ def _refuses(condition: ast.If) -> bool:
 
 
 def _one_at_most(first: ast.expr, second: ast.expr) -> bool:
-    """Return True if two tests want one expression to equal other constants, or to be of other classes."""
+    """Return True if two tests want one expression to have other values, or to be of other classes."""
     return any(
         one[0] == other[0] and not one[1] & other[1] for one in _wanted(first) for other in _wanted(second)
     )
@@ -138,10 +153,23 @@ def _wanted(test: ast.expr) -> list[tuple[str, set[str]]]:
             return [one for value in values for one in _wanted(value)]
         case ast.Call(func=ast.Name(id="isinstance"), args=[subject, classes]):
             return [(f"type of {ast.unparse(subject)}", set(ast.unparse(classes).split(" | ")))]
-        case ast.Compare(left=subject, ops=[ast.Eq()], comparators=[ast.Constant() as value]):
-            return [(ast.unparse(subject), {ast.unparse(value)})]
+        case ast.Compare(left=subject, ops=[ast.Eq()], comparators=[value]) if _is_fixed(value):
+            kind = "value" if isinstance(value, ast.Constant) else "name of the value"
+            return [(f"{kind} of {ast.unparse(subject)}", {ast.unparse(value)})]
+        case ast.Compare(left=subject, ops=[ast.Is()], comparators=[ast.Constant(None)]):
+            text = ast.unparse(subject)
+            none = [(f"{kind} of {text}", {"None"}) for kind in ("value", "type", "presence")]
+            return [*_truth(subject, "false"), *none]
+        case ast.Compare(left=subject, ops=[ast.IsNot()], comparators=[ast.Constant(None)]):
+            return [(f"presence of {ast.unparse(subject)}", {"some"})]
+        case ast.UnaryOp(op=ast.Not(), operand=subject):
+            return _truth(subject, "false")
         case _:
-            return []
+            return _truth(test, "true")
+
+
+def _truth(test: ast.expr, value: str) -> list[tuple[str, set[str]]]:
+    return [(f"truth of {ast.unparse(test)}", {value})]
 
 
 def in_pure_code(statement: ast.stmt) -> ast.stmt:
@@ -177,6 +205,8 @@ def effects_of(node: ast.AST) -> Effects:
             return (_written(name) if name else _changed(value)) | effects_of(at)
         case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
             return _written(name) | _of_parts(node)
+        case ast.Expr(value=ast.Call(func=func) as call) if ast.unparse(func) == "super().__init__":
+            return _written("self.args") | _together([*call.args, *call.keywords])
         case ast.Expr(value=ast.Call(func=func) as call) if not _is_of_container(func):
             return Effects(does_more=True) | _of_parts(call)
         case ast.Call(func=func):
@@ -184,6 +214,11 @@ def effects_of(node: ast.AST) -> Effects:
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Lambda():
             return _without_own_names(node)
         case ast.Return() | ast.Raise():
+            return Effects(returns=True, results=frozenset({ast.unparse(node)})) | _of_parts(node)
+        case ast.If(test=test, body=[*_, ast.Return()], orelse=[]):
+            both = _of_parts(node)
+            return both._replace(writes=effects_of(test).writes | {one for one in both.writes if "." in one})
+        case ast.Try(handlers=handlers) if handlers and all(_leaves(one.body) for one in handlers):
             return Effects(returns=True) | _of_parts(node)
         case ast.Continue() | ast.Break():
             return Effects(skips=True)
@@ -193,6 +228,10 @@ def effects_of(node: ast.AST) -> Effects:
             return Effects(does_more=True) | _of_parts(node)
         case _:
             return _of_parts(node)
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return isinstance(block[-1], ast.Return | ast.Raise)
 
 
 def path_of(node: ast.AST) -> str:
@@ -223,8 +262,11 @@ def _is_of_container(func: ast.expr) -> bool:
 def _element(container: ast.expr, key: ast.expr) -> str:
     """Return the path of an element whose key is a constant, "" for another: two names may be one key."""
     path = path_of(container)
-    is_fixed = isinstance(key, ast.Constant) or path_of(key).rpartition(".")[2].isupper()
-    return f"{path}.[{ast.unparse(key)}]" if path and is_fixed else ""
+    return f"{path}.[{ast.unparse(key)}]" if path and _is_fixed(key) else ""
+
+
+def _is_fixed(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) or path_of(value).rpartition(".")[2].isupper()
 
 
 def _changed(container: ast.expr) -> Effects:

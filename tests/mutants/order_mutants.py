@@ -39,9 +39,10 @@ def order_changes_in(source: str, *, is_pure: bool = False) -> Iterator[Change]:
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, _FUNCTIONS):
             for node in _inside(function):
-                for first, second in _neighbours(node):
+                for first, second, last in _neighbours(node):
                     seen = (in_pure_code(first), in_pure_code(second)) if is_pure else (first, second)
-                    if _may_differ(*seen, is_new=function.name == "__init__"):
+                    own = _temporary(function, first, second, last)
+                    if _may_differ(*seen, own, is_new=function.name == "__init__"):
                         yield _swapped(first, second)
                 yield from _of_posts(node)
 
@@ -54,22 +55,35 @@ def _inside(function: ast.AST) -> Iterator[ast.AST]:
             yield from _inside(child)
 
 
-def _neighbours(node: ast.AST) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+def _neighbours(node: ast.AST) -> Iterator[tuple[ast.stmt, ast.stmt, ast.stmt]]:
+    """Yield each two statements that stand side by side, and the last one of their block."""
     for _, block in ast.iter_fields(node):
         if isinstance(block, list):
             for first, second in pairwise(block):
                 if isinstance(first, ast.stmt) and isinstance(second, ast.stmt):
-                    yield first, second
+                    yield first, second, block[-1]
 
 
-def _may_differ(first: ast.stmt, second: ast.stmt, *, is_new: bool) -> bool:
-    """Return True if another order is worth a mutant. is_new: no attribute of `self` has a value yet."""
+def _temporary(function: ast.AST, first: ast.stmt, second: ast.stmt, last: ast.stmt) -> frozenset[str]:
+    """Return the names that one of two statements sets, and that only the rest of their block reads."""
+    rest = range(first.lineno, (last.end_lineno or 0) + 1)
+    assigned = [effects_of(one).writes for one in (first, second) if isinstance(one, ast.Assign)]
+    read = effects_of(first).reads | effects_of(second).reads
+    outside = {one.id for one in ast.walk(function) if isinstance(one, ast.Name) and one.lineno not in rest}
+    return frozenset(path for paths in assigned for path in paths - outside - read if "." not in path)
+
+
+def _may_differ(first: ast.stmt, second: ast.stmt, own: frozenset[str], *, is_new: bool) -> bool:
+    """Return True if another order is worth a mutant.
+
+    own: the names that only their block knows. is_new: no attribute of `self` has a value yet.
+    """
     if isinstance(first, _LEFT_ALONE) or isinstance(second, _LEFT_ALONE) or _is_docstring(first):
         return False
     one, other = effects_of(first), effects_of(second)
     bound = (path for path in one.writes if is_new or "." not in path)
     new = frozenset(path for path in bound if not meet(frozenset({path}), one.reads))
-    return not (meet(new, other.reads) or commute(one, other) or exclude(first, second))
+    return not (meet(new, other.reads) or commute(one, other, own) or exclude(first, second))
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -56,6 +56,23 @@ def swapped(body: str) -> list[str]:
             "if self.a == 1: self.go(); if self.a == 2: self.do()",
             ["if self.a == 2:; self.do(); if self.a == 1:; self.go()"],
         ),
+        ("if a is None: self.go(); if a.b: return 1", ["if a.b:; return 1; if a is None:; self.go()"]),
+        ("if a is None: self.b = 1; if isinstance(a, A): self.b = 2", []),
+        ("if a: self.b = 1; if a is None: self.b = 2", []),
+        (
+            "if not a: self.b = 1; if a is not None: self.b = 2",
+            ["if a is not None:; self.b = 2; if not a:; self.b = 1"],
+        ),
+        ("if a == 'b': self.b = 1; if a: self.b = 2", ["if a:; self.b = 2; if a == 'b':; self.b = 1"]),
+        ("if a == A: self.b = 1; if a == B: self.b = 2", []),
+        (
+            "if a == A: self.b = 1; if a == 'a': self.b = 2",
+            ["if a == 'a':; self.b = 2; if a == A:; self.b = 1"],
+        ),
+        ("if a > 1: return 0; if state: b = 1; return 0", []),
+        ("super().__init__(a); self.b = 1", []),
+        ("super().__init__(self.b); self.b = 1", ["self.b = 1; super().__init__(self.b)"]),
+        ("super().__init__(a); self.go()", ["self.go(); super().__init__(a)"]),
         ("self.a = 1; self.b = 2", []),
         ("b = one(a); self.go()", []),
         ("b = self.one(); b += self.two()", []),
@@ -71,8 +88,29 @@ def test_neighbours_change_places_where_it_may_matter(body: str, others: list[st
 
 
 def test_a_turn_of_a_loop_that_ends_early_leaves_its_assignments_out() -> None:
-    assert len(swapped("while a:;     if a: continue;     state = a")) == 1
+    assert len(swapped("while a:;     if a: continue;     state = a; return state")) == 1
     assert not swapped("if a: return 1; state = a")
+
+
+def test_a_name_that_is_set_in_a_branch_which_returns_is_not_seen_after_it() -> None:
+    branch = "if a:;     state = state.next"
+    assert not swapped(f"{branch};     return state; b = one(state)")
+    assert len(swapped(f"{branch}; b = one(state)")) == 1
+    assert len(swapped("if state := two(a):;     return state; b = one(state)")) == 1
+
+
+def test_two_that_can_only_return_the_same_constant_may_stand_in_either_order() -> None:
+    read = "try:;     b = one(state); except A:;     return {}"
+    assert not swapped(f"if a: return 1; {read.format(1)}")
+    assert len(swapped(f"if a: return 2; {read.format(1)}")) == 1
+    assert len(swapped(f"if state: return 1; {read.format(1)}")) == 1
+
+
+def test_a_turn_that_ends_early_leaves_a_name_of_the_rest_of_its_block_unseen() -> None:
+    loop = "for a in state:;     if a > 1: continue;     b = one(a);     self.go(b)"
+    assert len(swapped(loop)) == 0
+    assert len(swapped(f"{loop}; return b")) == 1
+    assert len(swapped("for a in state:;     self.go(b);     if a > 1: continue;     b = one(a)")) == 2
 
 
 def test_a_method_called_in_pure_code_changes_its_receiver_only() -> None:
