@@ -13,6 +13,7 @@ from callboard.actors.protocol.errors import (
     MissingProgram,
     SessionBusy,
     SessionExists,
+    SessionFailed,
     SessionNotFound,
 )
 from callboard.actors.protocol.events import Event
@@ -21,11 +22,15 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Begin, Finished, Stopped
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
+from callboard.runtime.budgets import Budget
 from callboard.runtime.forks.fork_starter import is_closing, refuse_missing_programs
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.models.scripted import ScriptedModel, say
+from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import program
 from callboard.runtime.runtime import Runtime
@@ -275,19 +280,60 @@ def test_the_tools_of_a_source_get_the_object_of_the_fork_or_of_its_latest_ask()
     asyncio.run(work())
 
 
-def test_a_model_call_of_a_killed_origin_is_made_in_its_fork_and_not_lost() -> None:
-    log, killed, host = MemoryLog(), MemoryLog(), Agent("host")
+async def killed_in_its_call(host: Agent) -> tuple[MemoryLog, int]:
+    """Return the log of a process that was killed in the call of a model, and the seq of that call."""
+    log, killed = MemoryLog(), MemoryLog()
+    async with Runtime(log, model=Counted(lambda request: "Done.")) as runtime:
+        await runtime.run(host, "Go.", session_id="origin")
+    events = events_of(log, "origin")
+    (grant,) = (one.seq for one in events if isinstance(one.body, CallModel))
+    await killed.open()
+    await killed.create("origin", 1, "")
+    await added(killed, "origin", 1, events[:grant])
+    return killed, grant
+
+
+def test_a_fork_that_fails_while_it_begins_tells_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(port: ModelPort, request: Event) -> None:
+        raise OSError("no port")
 
     async def work() -> None:
-        async with Runtime(log, model=Counted(lambda request: "Done.")) as runtime:
-            await runtime.run(host, "Go.", session_id="origin")
-        events = events_of(log, "origin")
-        (grant,) = (one for one in events if isinstance(one.body, CallModel))
-        await killed.open()
-        await killed.create("origin", 1, "")
-        await added(killed, "origin", 1, events[: grant.seq])
+        killed, grant = await killed_in_its_call(host := Agent("host"))
+        monkeypatch.setattr(ModelPort, "start", start)
         async with Runtime(killed, model=Counted(lambda request: "Later.")) as runtime, asyncio.timeout(20):
-            fork = await runtime.fork("origin", host, at=grant.seq, fork_id="f")
+            fork = await runtime.fork("origin", host, at=grant, fork_id="f")
+            with pytest.raises(SessionFailed, match="no port"):
+                await fork.outcome
+
+    asyncio.run(work())
+
+
+def test_a_fork_spends_the_budgets_that_bind_it() -> None:
+    log, usage = MemoryLog(), Usage(output_tokens=100)
+    model = ScriptedModel(lambda request: say("Done."), usage=usage)
+
+    async def work() -> None:
+        async with Runtime(log, model=model, budgets={"*": Budget(tokens=10_000)}) as runtime:
+            origin = await runtime.open(Agent("host"), session_id="origin")
+            await origin.ask("Go.")
+            fork = await runtime.fork("origin", Agent("host"), fork_id="f")
+            await fork.ask("Go on.")
+            for session in (origin, fork):
+                await session.close()
+            (scope,) = (await runtime.budgets()).scopes
+            assert scope.spent_tokens == 200
+
+    asyncio.run(work())
+
+
+def test_a_model_call_of_a_killed_origin_is_made_in_its_fork_and_not_lost() -> None:
+    killed = MemoryLog()
+
+    async def work() -> None:
+        nonlocal killed
+        killed, grant = await killed_in_its_call(host := Agent("host"))
+        async with Runtime(killed, model=Counted(lambda request: "Later.")) as runtime, asyncio.timeout(20):
+            fork = await runtime.fork("origin", host, at=grant, fork_id="f")
             outcome = await fork.outcome
             assert (outcome.text, outcome.usage.unknown_calls) == ("Later.", 0)
             await fork.close()

@@ -131,6 +131,7 @@ class FakeBoard:
         self.said: list[str] = []
         self.admitted: list[int] = []
         self.announced: list[AnyMessage | None] = []
+        self.flushes: Callable[[], None] = lambda: None
 
     def answer(self, request: Event, post: Post) -> None:
         body = post.body
@@ -145,6 +146,7 @@ class FakeBoard:
         self.said.append(f"timer {body.timer} of {cause}")
 
     def start_admitted(self, start: Start) -> None:
+        self.flushes()
         self.admitted.append(start.request.seq)
         self.announced.append(start.announcement and start.announcement.body)
 
@@ -250,15 +252,16 @@ def test_an_effect_is_refused_where_effects_are_recorded() -> None:
 
 
 def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_reads() -> None:
-    world = World(looking(), "ask")
+    world, after = World(looking(), "ask"), list[bool]()
     assert not world.asks_for(world.requests("send", 1))
     assert world.board.admitted == []
     assert not world.plan.is_after_effect
+    world.board.flushes = lambda: after.append(world.plan.is_after_effect)
     _, choose, run = world.questions.asked[100]
     assert choose.func == world.live._choose  # type: ignore[attr-defined]  # a partial of a bound method
     run()
     assert world.board.admitted == [100]
-    assert world.plan.is_after_effect
+    assert after == [True], "also for reads that are published with it"
 
 
 def test_a_result_that_does_not_fit_the_copy_of_the_files_is_refused_with_the_reason() -> None:
