@@ -39,18 +39,23 @@ class Threads:
         self._is_closed = False
 
     def submit(self, job: Job) -> None:
-        """Run the job as soon as a thread is free."""
+        """Run the job as soon as a thread is free. Raises RuntimeError if the system has none left."""
         with self._changed:
             self._jobs.append(job)
-            self._find_thread()
+            try:
+                self._find_thread()
+            except RuntimeError:
+                job.is_given_up = True
+                raise
 
     def give_up(self, job: Job) -> bool:
         """Give up a job. Return True if it had started; else it never will."""
         with self._changed:
-            if job.is_started and not job.is_given_up and not job.is_done:
+            is_new, job.is_given_up = not job.is_given_up, True
+            if job.is_started and is_new and not job.is_done:
                 self.stuck += 1
-                self._find_thread()
-            job.is_given_up = True
+                with contextlib.suppress(RuntimeError):  # those that wait get the next thread that is free
+                    self._find_thread()
             return job.is_started
 
     def close(self) -> None:
@@ -63,8 +68,8 @@ class Threads:
         if self._idle >= len(self._jobs):
             self._changed.notify()
         elif self._count - min(self.stuck, MAX_STUCK) < self._max:
-            self._count += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._count += 1  # not of one that could not start; this lock is held up to here
 
     def _work(self) -> None:
         while (job := self._next()) is not None:

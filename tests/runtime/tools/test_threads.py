@@ -135,6 +135,36 @@ def test_a_job_that_raises_does_not_cost_its_thread(threads: Threads) -> None:
     block_until(lambda: not ours())
 
 
+def test_a_thread_that_cannot_start_costs_no_place_and_its_job_never_runs(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    held, ran = [Held(), Held()], threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                threads.submit(Job(ran.set))
+    for job in held:
+        threads.submit(job)
+        assert job.begun.wait(5)
+    waiting = Held()
+    threads.submit(waiting)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        assert threads.give_up(held[0])
+    held[0].go.set()
+    block_until(lambda: threads.stuck == 0)
+    held[1].go.set()
+    assert waiting.begun.wait(5)
+    waiting.go.set()
+    threads.close()
+    block_until(lambda: not ours())
+    assert not ran.is_set()
+
+
 @pytest.mark.slow
 def test_a_thread_that_never_ends_does_not_hold_the_interpreter() -> None:
     code = (
