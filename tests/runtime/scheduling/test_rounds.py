@@ -74,8 +74,8 @@ def test_without_functions_no_timer_is_set(clock: Clock) -> None:
     clock.go(EVERY_S)
     assert said == [2]
     timer.remove(second)
-    timer.remove(second)
     assert clock.timers == []
+    timer.remove(second)
     timer.add(first)
     clock.go(EVERY_S)
     assert said == [2, 1]

@@ -1,6 +1,7 @@
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -103,6 +104,76 @@ def test_a_post_of_another_thread_wakes_an_idle_loop() -> None:
         assert await asyncio.wait_for(woken, 5) is threading.main_thread()
 
     asyncio.run(main())
+
+
+class Foreign:
+    """The loop of another thread, which is so quick that a pass is over when the call returns."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.has_ended = False
+
+    def is_closed(self) -> bool:
+        return self.has_ended
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        self.passes += 1
+        call()
+
+
+class Watched(deque[Any]):
+    """A queue beside which another thread acts, just when it is looked at for the nth time."""
+
+    def __init__(self, at: int, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.looks, self.at, self.act = 0, at, act
+
+    def __bool__(self) -> bool:
+        was_filled = len(self) > 0
+        self.looks += 1
+        if self.looks == self.at:
+            self.act()
+        return was_filled
+
+
+@pytest.fixture
+def foreign() -> Iterator[Any]:
+    loop = Foreign()
+    yield loop
+    loop.has_ended = True
+
+
+def test_a_post_to_the_loop_of_another_thread_is_handled_however_quick_that_is(foreign: Any) -> None:
+    inbox, seen = LoopInbox(), list[int]()
+    inbox.open(foreign, take_all)
+    for number in (1, 2):
+        inbox.put(partial(seen.append, number))
+        assert seen[-1:] == [number]
+
+
+def test_a_post_at_the_end_of_a_turn_or_of_a_pass_is_handled(foreign: Any) -> None:
+    inbox, other, seen = LoopInbox(), LoopInbox(), list[str]()
+    inbox.open(foreign, take_all)
+    inbox._queue = Watched(1, lambda: inbox.put(partial(seen.append, "turn")))
+    inbox.put(partial(seen.append, "first"))
+    assert seen == ["first", "turn"]
+    other.open(foreign, take_all)
+    run_queue = run_queue_of(foreign)
+    run_queue._passed = Watched(2, lambda: other.put(partial(seen.append, "pass")))
+    inbox.put(partial(seen.append, "last"))
+    assert seen[2:] == ["last", "pass"]
+
+
+def test_a_run_queue_that_is_held_makes_its_pass_when_it_is_released(foreign: Any) -> None:
+    inbox, seen, run_queue = LoopInbox(), list[int](), run_queue_of(foreign)
+    inbox.open(foreign, take_all)
+    assert [run_queue.hold(), run_queue.hold()] == [True, False]
+    made = foreign.passes
+    inbox.put(partial(seen.append, 1))
+    assert (seen, foreign.passes) == ([], made)
+    run_queue.release()
+    assert (seen, foreign.passes) == ([1], made)
+    assert run_queue.hold() is True
 
 
 def test_a_post_that_makes_an_inbox_ready_on_a_closed_loop_raises() -> None:
