@@ -7,6 +7,7 @@ import itertools
 import logging
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -317,6 +318,21 @@ def test_a_time_of_day_is_counted_from_the_time_of_the_step() -> None:
 
 
 # --- what a loop holds ----------------------------------------------------------------
+
+
+def test_timers_that_are_kept_fire_in_their_order_whichever_of_them_were_cancelled() -> None:
+    loop, seen = ProgramLoop(), list[int]()
+    times = Random(7).sample(range(1, 1_000), 200)
+
+    def begin() -> None:
+        handles = {ms: loop.call_later(ms / 1_000, seen.append, ms) for ms in times}
+        for ms in sorted(times)[:160]:
+            handles[ms].cancel()
+        assert len(loop._timers) < 200, "some were forgotten"
+
+    loop.run_step(0, begin)
+    loop.run_step(1_000, lambda: None)
+    assert seen == sorted(times)[160:]
 
 
 def test_timers_that_are_kept_fire_after_the_cancelled_ones_were_forgotten() -> None:

@@ -46,6 +46,7 @@ def test_a_request_is_encoded_with_equal_bytes_for_equal_messages() -> None:
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": object()}]}]}, r"messages\[0\]"),
         ({"tools": [{"description": "x"}]}, r"tools\[0\] is .* `name`"),
         ({"tools": [{"name": "no good"}]}, r"tools\[0\] is"),
+        ({"tools": [{"name": []}]}, r"tools\[0\] is"),
         ({"tools": [LOOK, LOOK]}, "two tools have the name 'look'"),
         ({"tools": [LOOK], "force_tool": "save"}, "no tool of the request has this name"),
         ({"max_tokens": 0}, "at least 1"),

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -88,7 +89,7 @@ def test_messages_are_handled_in_the_order_of_their_posts_by_every_way() -> None
 def test_messages_that_follow_each_other_are_handled_together_where_an_actor_can() -> None:
     class Together(Recorder):
         def on_receive_together(self, messages: list[Any]) -> None:
-            self.seen.append(messages)
+            self.seen.append([*messages])
 
     async def main() -> None:
         actor = Together.spawn()
@@ -306,6 +307,26 @@ def test_an_actor_of_another_loop_may_be_waited_for() -> None:
 # Futures
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_future_wakes_those_who_wait_after_it_has_its_answer(fails: bool) -> None:
+    future, found = LoopFuture[int](), list[object]()
+
+    def opened() -> None:
+        try:
+            found.append(future.get(timeout=0))
+        except ValueError as error:
+            found.append(error)
+
+    gate: Any = SimpleNamespace(open=opened, is_open=True)
+    future._answered = gate
+    error = ValueError("no")
+    if fails:
+        future.set_exception((ValueError, error, None))
+    else:
+        future.set(7)
+    assert found == [error if fails else 7]
+
+
 def test_a_future_can_be_awaited_by_many_and_again() -> None:
     async def main() -> None:
         future = Recorder.start().ask("hello", block=False)
@@ -408,6 +429,24 @@ def test_an_actor_of_the_registry_is_there_from_its_start_to_its_stop() -> None:
 
 
 @pytest.mark.usefixtures("_empty_registry")
+@pytest.mark.usefixtures("_empty_registry")
+def test_an_actor_is_in_the_registry_before_its_loop_starts_it() -> None:
+    class Quick:
+        """The loop of another thread, which starts an actor at once."""
+
+        is_closed = staticmethod(lambda: True)
+        call_soon_threadsafe = staticmethod(lambda call: call())
+
+    class Looks(Registered):
+        event_loop: ClassVar[Any] = Quick()
+
+        def on_start(self) -> None:
+            self.hooks.append(ActorRegistry.get_by_urn(self.actor_urn))
+
+    actor = Looks.spawn()
+    assert actor.hooks == [actor.actor_ref]
+
+
 def test_an_actor_that_cannot_be_started_is_not_registered() -> None:
     with pytest.raises(MisuseError, match="Registered: no event loop is running here"):
         Registered.start()
@@ -445,6 +484,7 @@ def test_a_stopped_actor_refuses_every_message() -> None:
         for post in (actor.deliver, actor.actor_ref.tell, lambda message: actor.stop()):
             with pytest.raises(ActorDeadError, match=r"Recorder \(host\) not found"):
                 post("hello")
+        assert actor.actor_inbox.empty()
         with pytest.raises(ActorDeadError):
             await actor.actor_ref.ask("hello", block=False)
         assert await actor.actor_ref.stop(block=False) is False
@@ -531,6 +571,33 @@ def test_an_exception_that_no_ask_gets_ends_the_actor_and_no_other(way: str) -> 
         assert other.actor_ref.is_alive()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", [ValueError("no"), asyncio.CancelledError("stray"), None])
+def test_every_hook_of_the_end_finds_the_actor_stopped(end: BaseException | None) -> None:
+    found: list[bool] = []
+
+    class Looks(Recorder):
+        def on_stop(self) -> None:
+            found.append(self.actor_stopped.is_set())
+
+        def on_failure(self, *exc_info: Any) -> None:
+            found.append(self.actor_stopped.is_set())
+
+        def on_crash(self, error: BaseException) -> None:
+            found.append(self.actor_stopped.is_set())
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        actor = Looks.spawn()
+        if end is None:
+            actor.stop()
+        else:
+            actor.deliver(end)
+        await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert found == [True] * (2 if isinstance(end, ValueError) else 1)
 
 
 def test_a_hook_that_fails_leaves_a_dead_actor_and_an_untroubled_loop() -> None:
