@@ -3,7 +3,7 @@
 So a test of waits takes no time of its own, and its figures are exact however busy the machine is. The
 sessions are real ones. The time stands while an executor of the loop works, a check of programs, a tool that
 is not async or a check of a report. It does not wait for other threads and for processes, so that the log
-must be in memory, and no schema of a test's own may be checked for the first time.
+must be in memory, and no schema so large or so broken that a worker checks it.
 """
 
 import asyncio
