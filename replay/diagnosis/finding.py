@@ -38,6 +38,7 @@ FindingKind: TypeAlias = Literal[
     "other_model",
     "unread_message",
     "late_report",
+    "given_up",
     "refused_replies",
     "lost_cache",
     "cleared_again",
@@ -211,7 +212,7 @@ class ToolCalls:
             self._erred.add(event.recipient)
 
 
-_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_delegation", "refused", "untold_error"})
+_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_delegation", "refused", "given_up", "untold_error"})
 _SHARED: Final[frozenset[FindingKind]] = frozenset(
     {"loop", "repeated_error", "refused_call", "other_model", "refused_replies", "lost_cache", "same_answers"}
 )
@@ -254,7 +255,7 @@ def _with_ends(found: Iterable[Finding]) -> list[Finding]:
     told: dict[int, str] = {}  # by the finding that tells of them
     left = []
     for one in found:
-        if one.kind not in _ENDS or any(agent not in why for agent in one.ends):
+        if one.kind not in _ENDS or not one.ends or any(agent not in why for agent in one.ends):
             left.append(one)
         else:
             told.setdefault(id(why[one.ends[0]]), f"; {one.says}")
