@@ -47,7 +47,7 @@ def sessions(
     `unfinished` while a prompt has no outcome: either it is still running, or its process has ended, in which
     case `callboard resume` continues it. A session that `waits for its code` has a program that differed from
     its recorded steps when a process continued it (docs/change-a-program.md). `2 failed below` says how many
-    delegations of the prompt failed.
+    delegations of the prompt failed; one that was denied began no agent, and is not counted.
 
     \b
     Examples:

@@ -55,10 +55,11 @@ class SessionRow(PlainValues, frozen=True, gc=False, metaclass=NamedFields):
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
     such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed in
-    the last ask. host: the name of its host agent. waits_ms: the time from which on an unfinished session
-    waits for its code (docs/change-a-program.md), 0 if it does not. parent, base: of a fork, the session that
-    it shares the events 1 to `base` with; empty and 0 for others. usage: of its settled calls, with `tokens`
-    and `cost_usd`; of a fork, without that of the events that it shares.
+    the last ask; one that was denied began no agent, and is not counted. host: the name of its host agent.
+    waits_ms: the time from which on an unfinished session waits for its code (docs/change-a-program.md), 0 if
+    it does not. parent, base: of a fork, the session that it shares the events 1 to `base` with; empty and 0
+    for others. usage: of its settled calls, with `tokens` and `cost_usd`; of a fork, without that of the
+    events that it shares.
     """
 
     also: ClassVar[tuple[str, ...]] = ("cursor",)
@@ -216,7 +217,8 @@ def _asked(change: RowChange, body: Ask) -> RowChange:
 
 
 def _failed(change: RowChange, body: DelegationEnded) -> RowChange:
-    is_failure = STATUS[body.kind] == "failed"
+    # The parent of a denied one mostly puts it right, and `diagnose` says if it did not.
+    is_failure = STATUS[body.kind] == "failed" and body.kind != "denied"
     return change._replace(failures=change.failures + 1) if is_failure else change
 
 

@@ -5,8 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from callboard import Agent, Runtime, ScriptedModel, say
+from callboard.actors.protocol.messages import DelegationEnded
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
 
@@ -57,8 +59,20 @@ def test_a_session_without_an_outcome_is_unfinished_and_one_without_an_end_open(
     text = callboard("sessions", "--log", str(own_log)).stdout
     ended = {line.split()[0]: line.split()[4] for line in text.splitlines()[1:]}
     assert ended["20250104-cut"] == "unfinished"
-    assert "answered, 1 failed below, open" in text
     assert (ended["20250106-new"], ended["20250107-empty"]) == ("open", "open")
+
+
+def test_a_delegation_that_failed_is_counted_and_one_that_was_denied_is_not(
+    callboard: Callboard, own_log: Path
+) -> None:
+    events = rows_of(own_log, "20250101-survey")
+    (denied,) = (one for one in events if isinstance(one.body, DelegationEnded) and one.body.kind == "denied")
+    spent = replace(denied, body=replace(denied.body, kind="budget"))
+    add_session(own_log, "20250105-spent", [spent if one is denied else one for one in events[:-2]])
+    listed = callboard("sessions", "--log", str(own_log)).stdout.splitlines()
+    ended = {line.split()[0]: line for line in listed}
+    assert "answered, 1 failed below, open" in ended["20250105-spent"]
+    assert "failed below" not in ended["20250101-survey"]
 
 
 @pytest.fixture

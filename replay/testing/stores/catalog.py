@@ -61,10 +61,12 @@ HOSTS: list[tuple[AnyMessage, str]] = [
 
 
 _FAILED, _FINE = DelegationEnded(1, 0, "budget"), DelegationEnded(1, 1, "answered")
+_DENIED = DelegationEnded(1, 2, "denied")
 FAILURES: list[tuple[AnyMessage, int]] = [
     (_ASK, 0),
     (_FAILED, 1),
     (_FINE, 1),
+    (_DENIED, 1),
     (_FAILED, 2),
     (_ANSWERED, 2),
     (_ASK, 0),
