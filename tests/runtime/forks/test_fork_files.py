@@ -267,9 +267,9 @@ def test_a_fork_goes_on_in_its_copy_after_a_resume_and_without_one_it_never_writ
 def later(request: ModelRequest) -> Call | Reply:
     """Edit in the second turn as recorded; after a change only in the third, behind another call."""
     if "other" not in said(request):
-        return [call("read_file", path="a"), _CALLS[0], say("done")][request.turn - 1]
+        return (call("read_file", path="a"), _CALLS[0], say("done"))[request.turn - 1]
     behind = call("write_file", path="a" if "a write" in said(request) else "b", content="mine\n")
-    return [say("never"), behind, _CALLS[0], say("done")][request.turn - 1]
+    return (say("never"), behind, _CALLS[0], say("done"))[request.turn - 1]
 
 
 def choosing(root: Path, changed: str, use: Callable[[Session], Awaitable[None]]) -> str:

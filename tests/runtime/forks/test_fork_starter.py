@@ -23,10 +23,10 @@ from callboard.actors.protocol.messages import Begin, Finished, Stopped
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.profiles import ModelSpec, ToolSpec
 from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent
-from callboard.runtime.budgets import Budget
 from callboard.runtime.forks.fork_starter import is_closing, refuse_missing_programs
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import ScriptedModel, say

@@ -391,9 +391,9 @@ def test_questions_of_another_kind_are_answered_by_their_own_port() -> None:
         await desk.ask(request)
         await more.ask(more.open[10])
 
-        async def read(*place: Any) -> list[Stored]:
+        async def read(session_id: str, start: int, limit: int) -> list[Stored]:
             assert "durable" in desk.done, "a question is durable before it is looked up"
-            return await Desk.read(more, *place)
+            return await Desk.read(more, session_id, start, limit)
 
         more.read = read  # type: ignore[method-assign]  # replaced on purpose
         assert [one.seq for one in desk.port.questions] == [9, 10]

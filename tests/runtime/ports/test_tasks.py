@@ -90,11 +90,11 @@ def test_work_that_ends_in_an_exception_is_told_and_lost_to_nobody() -> None:
 
     async def run() -> list[str]:
         seen: list[str] = []
-        tasks = Tasks(lambda seq, error: seen.append(f"{seq} {type(error).__name__} {tasks.begun}"))
+        own = Tasks(lambda seq, error: seen.append(f"{seq} {type(error).__name__} {own.begun}"))
         done = asyncio.get_running_loop().create_future()
-        tasks.spawn(7, broken(), done)
+        own.spawn(7, broken(), done)
         await asyncio.sleep(0.01)
-        await tasks.aclose()
+        await own.aclose()
         return seen
 
     assert asyncio.run(run()) == ["7 GeneratorExit []"]
