@@ -18,7 +18,7 @@ Rules
 """
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from callboard.actors.protocol.usage import NOTHING, Need
@@ -71,7 +71,7 @@ class BudgetPolicy:
         return scope in self._scopes
 
     def load(
-        self, scopes: Iterable[str], spent: Iterable[Spent], reserved: Iterable[Reservation], now: int
+        self, scopes: Iterable[str], spent: Collection[Spent], reserved: Collection[Reservation], now: int
     ) -> None:
         """Take the stored amounts of scopes in that were not known.
 
@@ -82,12 +82,14 @@ class BudgetPolicy:
         new = [one for one in dict.fromkeys(scopes) if one not in known and pattern_of(one) in self.budgets]
         for name in new:
             self._scope(name)
-        for name, period, amount in spent:
+        spans = [(name, period) for name, period, _ in spent]
+        for name, period in (*spans, *(span for one in reserved for span in one.spans)):
             scope = self._scopes.get(name)
             # A row of a later period than the clock's says that the clock was set back.
-            if name in new and scope and is_period_of(scope.budget.per, period) and period >= scope.period:
-                if period > scope.period:
-                    scope.begin(period)
+            if name in new and scope and is_period_of(scope.budget.per, period) and period > scope.period:
+                scope.begin(period)
+        for name, period, amount in spent:
+            if name in new and (scope := self._scopes[name]).period == period:
                 scope.spent.add(amount)
         for one in reserved:
             if one.key.session in self._running:

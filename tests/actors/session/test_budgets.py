@@ -10,6 +10,7 @@ from callboard.actors.session.budget_keys import CallKey, Reservation, Settlemen
 from callboard.actors.session.budget_limits import Budget
 from callboard.actors.session.budget_scope import BudgetState, Refused, Spent
 from callboard.actors.session.budgets import BudgetPolicy, Given
+from tests.tables import table
 
 DAY = 86_400_000
 
@@ -172,6 +173,18 @@ def test_a_row_of_a_later_day_than_the_clock_says_is_the_current_period() -> Non
     found = policy(100, "day")
     found.load(["*"], [Spent("*", "1970-01-03", Need(70)), Spent("*", "1970-01-02", Need(99))], [], 0)
     assert (state(found).period, state(found).spent_tokens) == ("1970-01-03", 70)
+
+
+@table(("spent", "left"), [((), 0), ((Spent("*", "1970-01-03", Need(10)),), 10)])
+def test_a_reservation_of_a_later_day_than_the_clock_says_counts_in_the_current_period(
+    spent: tuple[Spent, ...], left: int
+) -> None:
+    found = policy(100, "day")
+    spans = (("*", "1970-01-03"),)
+    found.load(["*"], spent, [Reservation(key("z"), Need(60), spans)], 0)
+    now = state(found)
+    assert (now.period, now.spent_tokens, now.elsewhere_tokens) == ("1970-01-03", left, 60)
+    assert isinstance(asks(found, "a", 50), Refused)
 
 
 def test_amounts_of_another_kind_of_period_do_not_count() -> None:
