@@ -243,6 +243,21 @@ def asks(origin: Log, name: str) -> Event:
     return origin.add(CLIENT, SUPERVISOR, Ask(name, text_json("go")))
 
 
+def test_a_timer_that_is_due_before_a_recorded_firing_or_an_input_fires_first() -> None:
+    """Their agents have deadlines that the recording did not have."""
+    origin = Log()
+    firing, given = fired(origin), asks(origin, "r")
+    fork = Fork(origin)
+    for timer, due in ((1, firing.at - 500), (2, firing.at - 1), (3, given.at - 1)):
+        fork.playback.arm(timer, timer, due)
+    assert [one for _ in range(4) for one in fork.take()] == [
+        Fire(2, 2, firing.at - 1),
+        Fire(1, 1, firing.at),
+        Fire(3, 3, given.at - 1),
+        Repost(given),
+    ]
+
+
 def test_while_a_port_works_an_input_waits_for_its_time() -> None:
     origin = Log()
     origin.returns(origin.calls("look", 1, effect="read"))

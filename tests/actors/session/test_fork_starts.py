@@ -7,6 +7,7 @@ from callboard.actors.protocol.client_messages import Resumed
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned, ToolStarted
+from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_starts import begun_in, has_effect, held_start, start_of_missed
 from callboard.actors.session.playback import Playback
 from callboard.actors.session.port_gate import PortGate
@@ -49,6 +50,25 @@ def test_a_call_has_begun_once_a_start_names_no_recorded_answer() -> None:
     assert begun_in(starts) == {2}
     assert not has_effect(starts[:1], "live", ())
     assert has_effect(starts, "recorded", {2})
+
+
+@table(
+    ("effect", "start", "answer", "effects", "has_run"),
+    [
+        ("write", RUNS, ToolReturned(1, 0), "recorded", True),
+        ("write", RUNS, ToolReturned(1, 0, "cancelled"), "live", False),
+        ("write", RUNS, ToolReturned(1, 0, reused=9), "live", False),
+        ("write", WAITS, ToolReturned(1, 0), "live", False),
+        ("idempotent", WAITS, ToolReturned(1, 0), "live", True),
+        ("idempotent", WAITS, ToolReturned(1, 0), "recorded", False),
+    ],
+)
+def test_an_answer_tells_if_its_call_may_have_had_its_effect(
+    effect: Effect, start: ToolStarted, answer: ToolReturned, effects: Effects, has_run: bool
+) -> None:
+    call, _ = asked(effect)
+    events = [call, Event(2, 0, TOOLS, "host", call.seq, start), Event(3, 0, TOOLS, "host", call.seq, answer)]
+    assert has_effect(events, effects, {call.seq}) is has_run
 
 
 @pytest.mark.parametrize("effect", ["write", "idempotent"])

@@ -8,14 +8,12 @@ import pytest
 
 from callboard import (
     Agent,
-    Approval,
     Call,
     Files,
     ModelRequest,
     Reply,
     Runtime,
     ScriptedModel,
-    Session,
     ToolContext,
     call,
     calls,
@@ -265,60 +263,31 @@ def test_a_fork_goes_on_in_its_copy_after_a_resume_and_without_one_it_never_writ
 
 
 def later(request: ModelRequest) -> Call | Reply:
-    """Edit in the second turn as recorded; after a change only in the third, behind another call."""
+    """Edit in the second turn as recorded; after a change only in the third."""
     if "other" not in said(request):
         return (call("read_file", path="a"), _CALLS[0], say("done"))[request.turn - 1]
-    behind = call("write_file", path="a" if "a write" in said(request) else "b", content="mine\n")
-    return (say("never"), behind, _CALLS[0], say("done"))[request.turn - 1]
-
-
-def choosing(root: Path, changed: str, use: Callable[[Session], Awaitable[None]]) -> str:
-    """Record an edit, and use a fork whose first call with an effect runs. Return the kind of its outcome."""
-    change(root / "root/a", b"one\n")
-    log, files = MemoryLog(), Files(root / "root", write=["."], history=True)
-    host = Agent("host", tools=FILE_TOOLS, model=ScriptedModel(later))
-    Runtime(log, files=files).run_sync(host, "go", session_id="origin")
-
-    async def main() -> str:
-        how = {"effects": "ask", "files_to": root / "copy", "changes": {("host", 1, 0): changed}}
-        async with Runtime(log, files=files) as runtime, asyncio.timeout(20):
-            session = await runtime.fork("origin", host, **how)  # type: ignore[arg-type]  # by name
-            assert (await anext(session.approvals())).approve()
-            await use(session)
-            return (await session.outcome).kind
-
-    return asyncio.run(main())
-
-
-async def edit_of(session: Session) -> Approval:
-    """Wait for the question about the edit."""
-    async for question in session.approvals():
-        if question.tool == "edit_file":
-            return question
-    raise AssertionError("the session has ended")
-
-
-def test_a_recorded_result_that_does_not_fit_a_call_is_not_used_up_by_it(tmp_path: Path) -> None:
-    async def use(session: Session) -> None:
-        question = await edit_of(session)
-        for _ in range(2):
-            with pytest.raises(MisuseError, match="a has other bytes in this fork than the call found"):
-                question.reuse()
-        assert question.deny()
-
-    assert choosing(tmp_path, "other, and a write", use) == "answered"
+    return (say("never"), call("read_file", path="b"), _CALLS[0], say("done"))[request.turn - 1]
 
 
 def test_a_recorded_result_whose_files_cannot_be_put_may_be_chosen_again(tmp_path: Path) -> None:
-    async def use(session: Session) -> None:
-        question = await edit_of(session)
-        path.unlink()
-        path.mkdir()
-        with pytest.raises(MisuseError, match="cannot be reused for this call"):
-            question.reuse()
-        path.rmdir()
-        assert question.reuse()
-
+    change(tmp_path / "root/a", b"one\n")
+    log, files = MemoryLog(), Files(tmp_path / "root", write=["."], history=True)
+    host = Agent("host", tools=FILE_TOOLS, model=ScriptedModel(later))
+    Runtime(log, files=files).run_sync(host, "go", session_id="origin")
     path = tmp_path / "copy/a"
-    assert choosing(tmp_path, "other", use) == "answered"
+
+    async def main() -> str:
+        how = {"effects": "ask", "files_to": tmp_path / "copy", "changes": {("host", 1, 0): "other"}}
+        async with Runtime(log, files=files) as runtime, asyncio.timeout(20):
+            session = await runtime.fork("origin", host, **how)  # type: ignore[arg-type]  # by name
+            question = await anext(session.approvals())
+            path.unlink()
+            path.mkdir()
+            with pytest.raises(MisuseError, match="cannot be reused for this call"):
+                question.reuse()
+            path.rmdir()
+            assert question.reuse()
+            return (await session.outcome).kind
+
+    assert asyncio.run(main()) == "answered"
     assert path.read_bytes() == b"two\n"

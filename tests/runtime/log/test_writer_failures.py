@@ -13,6 +13,7 @@ from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.writer import GroupWriter
 from tests.runtime.log.kit import events, run
 from tests.runtime.log.slow_log import SlowLog, passes, with_writer
+from tests.waiting import until
 
 
 def test_a_session_that_is_refused_dies_alone() -> None:
@@ -308,6 +309,42 @@ def test_a_cancelled_commit_fails_its_sessions_only_if_the_log_does_not_have_it(
 
     run(work)
     assert sorted(heard) == ["a StoreFailed", "b StoreFailed", "c 2"]
+
+
+def test_a_question_about_a_cancelled_commit_that_is_cancelled_too_is_asked_again() -> None:
+    class Asked(SlowLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.questions: list[asyncio.Future[None]] = []
+
+        async def head(self, session_id: str) -> Head:
+            self.questions.append(asyncio.get_running_loop().create_future())
+            await self.questions[-1]
+            return await super().head(session_id)
+
+    def cancel() -> None:
+        next(iter(task for task in asyncio.all_tasks() if "group writer" in task.get_name())).cancel()
+
+    async def work() -> None:
+        log = Asked()
+        await log.open()
+        await log.create("a", 0, "")
+        log.gate.clear()
+        writer = GroupWriter(log)
+        writer.stage("a", 1, events(1, 2))
+        waiting = asyncio.create_task(writer.wait("a", 2))
+        await passes(4)
+        cancel()
+        log.gate.set()
+        await until(lambda: len(log.questions) == 1)
+        cancel()
+        await until(lambda: len(log.questions) == 2)
+        log.questions[1].set_result(None)
+        async with asyncio.timeout(20):
+            await asyncio.wait([waiting])
+        assert isinstance(waiting.exception(), StoreFailed)
+
+    run(work)
 
 
 def test_a_session_whose_log_cannot_be_asked_about_a_cancelled_commit_fails() -> None:
