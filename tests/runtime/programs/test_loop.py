@@ -37,6 +37,21 @@ def test_callbacks_run_first_in_first_out_and_timers_by_deadline_then_by_age() -
     assert loop.wake_ms is None
 
 
+def test_a_step_that_is_late_for_two_deadlines_lets_the_first_end_the_wait_for_the_second() -> None:
+    loop, seen = ProgramLoop(), list[str]()
+
+    async def main() -> None:
+        async with asyncio.timeout(2):
+            await asyncio.sleep(1)
+            seen.append("slept")
+        seen.append("in time")
+
+    loop.run_step(0, lambda: loop.create_task(main()))
+    loop.run_step(3_000, lambda: None)
+    assert seen == ["slept", "in time"]
+    assert loop.wake_ms is None
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=200))
 def test_cancelled_timers_never_fire_and_never_wake(timers: list[tuple[int, bool]]) -> None:
     loop, seen = ProgramLoop(), list[int]()
