@@ -35,8 +35,8 @@ class SessionApprovals(SessionSleep):
         it does not know, MisuseError for two tools of one name, SessionEnded after the end.
         """
         self._check_loop()
-        self._check_open()
         async with self._in_use() as live:
+            self._check_open()  # a close may have woken it, too
             name = agent if isinstance(agent, str) else agent.name
             profile = _profile_at(live.board, address) if address else ""
             change = self.tools.change(tools, address=address, agent=name, of=profile)
@@ -95,8 +95,8 @@ class SessionApprovals(SessionSleep):
         self._check_loop()
         if permission not in [one.seq for one in self.permissions()]:
             return False
-        self._check_open()
         async with self._in_use() as live:
+            self._check_open()
             name = live.board.secrets.redactor.cut(clean_text(by), BY_CHARS_MAX)
             live.board.submit_for_client(RevokePermission(permission, name))
             await live.board.durable()

@@ -25,6 +25,7 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.actors.protocol.events import Event
+from callboard.actors.session.permissions import Permission
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.agent import Agent
@@ -212,6 +213,10 @@ async def _approve(session: Session) -> None:
         await session.approve(1)
 
 
+async def _ask(session: Session) -> None:
+    await session.ask("next")
+
+
 async def _submit(session: Session) -> None:
     await session.submit("next")
     assert (await session.outcome).is_ok
@@ -264,6 +269,45 @@ def test_two_asks_at_once_wake_it_once() -> None:
                 await other
             assert log.reads == 1
         assert kinds(log) == [Ask, AskEnded, Resumed, Ask, AskEnded]
+
+    asyncio.run(scene())
+
+
+async def _set_tools(session: Session) -> None:
+    await session.set_tools([], agent="host")
+
+
+async def _revoke(session: Session) -> None:
+    await session.revoke(7)
+
+
+async def _tell(session: Session) -> None:
+    await session.tell("host", "hurry")
+
+
+async def _cancel_agent(session: Session) -> None:
+    await session.cancel_agent("host")
+
+
+@table("use", [_ask, _set_tools, _revoke, _tell, _cancel_agent])
+def test_a_use_that_wakes_it_behind_a_close_says_that_it_has_ended(
+    use: Callable[[Session], Awaitable[None]],
+) -> None:
+    async def scene() -> None:
+        log = SlowLog()
+        async with a_runtime(log) as runtime:
+            session = await sleeper(runtime)
+            session._slept = session._slept._replace(permissions=(Permission(7, "host", "pay"),))
+            log.gate = asyncio.Event()
+            closing = asyncio.ensure_future(session.close())
+            await until(lambda: session._on_its_way is not None)
+            using = asyncio.ensure_future(use(session))
+            await asyncio.sleep(0)
+            log.gate.set()
+            with pytest.raises(SessionEnded):
+                await using
+            await closing
+        assert kinds(log) == [Ask, AskEnded, Resumed, SessionClosed]
 
     asyncio.run(scene())
 
