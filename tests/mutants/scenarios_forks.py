@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace as with_values
 
+from callboard.actors.protocol.client_messages import Tell
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.file_versions import FileVersion, LeftOut
@@ -34,7 +35,7 @@ from tests.mutants import scenarios_programs as programs
 from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_rounds as rounds
 from tests.mutants import scenarios_small as small
-from tests.mutants.scripts import DONE, LOOK, PAY, PUT, SAVE, script
+from tests.mutants.scripts import BUSY, DONE, LOOK, PAY, PUT, SAVE, script
 
 EFFECTS: Final[tuple[Effects, ...]] = ("recorded", "ask", "live")
 CRASHES: Final = faults("crash", most=1, fault_mixes=0)
@@ -144,6 +145,29 @@ def late() -> Scenario:
     return Scenario(people, policy, [ask(limits=Limits(deadline_s=3))])
 
 
+def hurried() -> Scenario:
+    """Build an agent that is told something, and whose model fails once after a change."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if request.turn == 2 and request.attempt == 1 and "other" in told(request):
+            return Reply(failure=BUSY, usage=None)
+        return [calls(LOOK), calls(LOOK), DONE][min(request.turn, 3) - 1]
+
+    host, words = profile("host", [], ["look"]), [Tell("t", "host", "hurry")]
+    return Scenario([host], policy, [ask()], tells=words, tells_after={"t": "CallTool host:2:0"})
+
+
+def after_a_minute() -> Iterator[tuple[str, Fork]]:
+    """Yield forks with a timer that the recording did not have, due before the next words of the client."""
+    scenario = hurried()
+    log = recorded(scenario)
+    first = next(event.seq for event in log if isinstance(event.body, Tell))
+    later = [with_values(one, at=one.at + 60_000) if one.seq >= first else one for one in log]
+    changed: dict[Place, Json] = {("host", 1, 0): text_json("other")}
+    yield "a minute later", Fork(scenario, later, None, changed)
+    yield "a minute later, crashes", Fork(replace(scenario, faults=CRASHES), later, None, changed)
+
+
 def version(text: str, left_out: LeftOut = "") -> FileVersion:
     return FileVersion("a", text.ljust(8, "0"), len(text), left_out)
 
@@ -243,6 +267,7 @@ def cut_short() -> Iterator[tuple[str, Fork]]:
 FORKS: Final[Mapping[str, Fork]] = (
     dict(cut_short())
     | dict(in_copies())
+    | dict(after_a_minute())
     | {
         name: fork
         for origin, scenario in ORIGINS.items()

@@ -88,6 +88,17 @@ LOOK_UP: Final = (
 
 PLAYBACK: Final = (
     Mutant(
+        "input-before-a-passed-timer",
+        "A recorded input or firing comes before a timer that is due before it.",
+        "session.playback",
+        "        if passed := self._take_passed(at):\n"
+        "            return (passed,)\n"
+        '        if kind == "timer":\n',
+        '        if kind == "answer" and (passed := self._take_passed(at)):\n'
+        "            return (passed,)\n"
+        '        if kind == "timer":\n',
+    ),
+    Mutant(
         "effects-run-silently",
         "A tool with an effect runs in a fork of recorded effects.",
         "session.playback",
