@@ -9,8 +9,6 @@ because no text shows it:
     containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only;
                  the same of a task, an event or a clock, such as `done` or `time`
     values       what is called for its value does nothing else, unless it is a method of `self` or `work`
-    pure code    in `actors/`, which acts on nothing but its values, a method called for no value changes its
-                 receiver only, unless that is `self` or `work`
     classes      an object of one class is not of another one, and names of constants are of different values
     bases        the `__init__` of a base neither reads nor sets an attribute that its subclass sets
     leaving      no `finally` reads a name that is written in a branch which returns
@@ -19,22 +17,21 @@ because no text shows it:
 
 import ast
 import builtins
-import copy
 from collections.abc import Iterable
 from functools import reduce
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 _READING: Final = (
     "cancelled", "copy", "count", "done", "endswith", "get", "index", "is_set", "items", "join", "keys",
     "split", "startswith", "time", "total", "union", "values",
 )  # fmt: skip
-_CHANGING: Final = (
-    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft",
-    "remove", "setdefault", "update",
+CHANGING: Final = (
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "insert", "move_to_end",
+    "pop", "popitem", "popleft", "remove", "reverse", "setdefault", "sort", "subtract", "update",
 )  # fmt: skip
 _BUILTINS: Final = frozenset(dir(builtins))
 _OPAQUE: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.AsyncFor, ast.Try)
-_ACTORS: Final = ("self", "work")
+ACTORS: Final = ("self", "work")
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -131,7 +128,7 @@ def _without_the_same(one: ast.expr, other: ast.expr) -> tuple[frozenset[str], f
 
 
 def _may_change(one: Effects, test: Effects) -> bool:
-    is_open = any(path.partition(".")[0] in _ACTORS for path in test.reads)
+    is_open = any(path.partition(".")[0] in ACTORS for path in test.reads)
     return meet(one.writes, test.reads) or (one.does_more and is_open and not one.returns)
 
 
@@ -172,21 +169,6 @@ def _truth(test: ast.expr, value: str) -> list[tuple[str, set[str]]]:
     return [(f"truth of {ast.unparse(test)}", {value})]
 
 
-def in_pure_code(statement: ast.stmt) -> ast.stmt:
-    """Return a statement of `actors/`, whose calls for no value read as changes of a container."""
-    return cast(ast.stmt, _PureCalls().visit(copy.deepcopy(statement)))
-
-
-class _PureCalls(ast.NodeTransformer):
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
-        match node.value:
-            case ast.Call(func=ast.Attribute(value=receiver) as func) if path_of(receiver) not in _ACTORS:
-                func.attr = _CHANGING[0]
-            case _:
-                pass
-        return node
-
-
 def effects_of(node: ast.AST) -> Effects:
     """Return the effects of a statement or an expression, with those of its parts."""
     path = path_of(node)
@@ -217,7 +199,8 @@ def effects_of(node: ast.AST) -> Effects:
             return Effects(returns=True, results=frozenset({ast.unparse(node)})) | _of_parts(node)
         case ast.If(test=test, body=[*_, ast.Return()], orelse=[]):
             both = _of_parts(node)
-            return both._replace(writes=effects_of(test).writes | {one for one in both.writes if "." in one})
+            acts = both.does_more or any("." in path for path in both.writes)
+            return both._replace(writes=effects_of(test).writes, does_more=acts)
         case ast.Try(handlers=handlers) if handlers and all(_leaves(one.body) for one in handlers):
             return Effects(returns=True) | _of_parts(node)
         case ast.Continue() | ast.Break():
@@ -249,14 +232,14 @@ def _of_call(func: ast.expr) -> Effects:
     match func:
         case ast.Attribute(value=value, attr=name) if name in _READING:
             return effects_of(value)
-        case ast.Attribute(value=value, attr=name) if name in _CHANGING:
+        case ast.Attribute(value=value, attr=name) if name in CHANGING:
             return _changed(value)
         case _:
-            return Effects(does_more=path_of(func).partition(".")[0] in _ACTORS) | effects_of(func)
+            return Effects(does_more=path_of(func).partition(".")[0] in ACTORS) | effects_of(func)
 
 
 def _is_of_container(func: ast.expr) -> bool:
-    return isinstance(func, ast.Attribute) and func.attr in _CHANGING
+    return isinstance(func, ast.Attribute) and func.attr in CHANGING
 
 
 def _element(container: ast.expr, key: ast.expr) -> str:

@@ -16,8 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from tests.mutants.effects import commute, effects_of, exclude, in_pure_code, meet
+from tests.mutants.effects import commute, effects_of, exclude, meet
 from tests.mutants.mutant import ROOT
+from tests.mutants.pure_code import in_pure_code
 from tests.mutants.random_mutants import Change, Place
 
 _LEFT_ALONE: Final = (

@@ -119,6 +119,38 @@ def test_a_method_called_in_pure_code_changes_its_receiver_only() -> None:
     assert len([*order_changes_in(source, is_pure=True)]) == 2
 
 
+def test_an_act_before_a_return_is_not_seen_by_a_value_that_is_read_after_it() -> None:
+    source = "if a:;     self.b = 1;     return 1; {} = self.b"
+    assert not swapped(source.format("c"))
+    assert len(swapped(source.format("self.c"))) == 1
+
+
+@table(
+    ("first", "second", "count"),
+    [
+        ("work.post(1)", "work.update_session(phase=2)", 0),
+        ("work.post(1)", "work.post(2)", 1),
+        ("work.update_session(live=1)", "work.update_session(phase=2)", 0),
+        ("work.update_session(live=1)", "a = work.state.live", 1),
+        ("work.cancel_timer(1)", "work.put_record(a)", 0),
+        ("work.cancel_timer(1)", "work.post(1)", 1),
+        ("work.record(a)", "work.delegation_of(b)", 0),
+        ("work.record(a)", "work.put_record(b)", 1),
+        ("leave(work, 1, 2)", "work.posts.append(1)", 0),
+        ("leave(work, 1, 2)", "work.update_session(queue=2)", 1),
+        ("leave(work, 1, 2)", "unknown(work, 2)", 1),
+        ("latch(work, a, 1, 2)", "a.pop()", 1),
+        ("latch(work, a, 1, 2)", "b.pop()", 0),
+        ("stop_below(work, 1)", "work.in_flight += 1", 1),
+    ],
+)
+def test_a_helper_of_the_supervisor_touches_what_its_statements_do(
+    first: str, second: str, count: int
+) -> None:
+    source = f"def f(work, a, b):\n    {first}\n    {second}\n"
+    assert len([*order_changes_in(source, is_pure=True)]) == count
+
+
 def test_a_new_object_reads_its_attributes_after_they_are_set() -> None:
     source = "class A:\n    def {}(self, a):\n        self.a = a\n        self.b = self.a.go()\n"
     assert not [*order_changes_in(source.format("__init__"))]
