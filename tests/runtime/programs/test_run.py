@@ -21,16 +21,17 @@ from callboard.actors.protocol.errors import (
     MisuseError,
     NotApproved,
 )
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.programs import run as run_module
-from callboard.runtime.programs.asks import Reply
+from callboard.runtime.programs.asks import Answer, Reply
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.run import (
     ProgramCrashed,
     ProgramRun,
 )
 from tests.runtime.programs.kit import T0, WORKER, Function, answer, fail, played, started, work
+from tests.tables import table
 
 
 def asks_of(run: ProgramRun, at: int = T0) -> list[str]:
@@ -854,3 +855,63 @@ def test_a_program_may_swallow_two_cancellations(swallows: int, caplog: pytest.L
     run.step((), T0)
     run.stop()
     assert ("are abandoned" in caplog.text) == (swallows == 3)
+
+
+# --- the end of a run ---------------------------------------------------------------
+
+
+@table("ends", ["", "budget"])
+def test_an_ask_of_a_run_that_is_stopped_is_not_posted_and_has_no_answer(ends: str) -> None:
+    late: list[tuple[str, bool]] = []
+
+    async def main(run: ProgramRun) -> None:
+        try:
+            await run.ask("look", NULL)[1]
+            await asyncio.Event().wait()
+        finally:
+            name, answer = run.ask("bye", NULL)
+            late.append((name, answer.done()))
+
+    run = ProgramRun(main, "1.s.host")
+    (ask,) = run.step((), 0).asks
+    if ends:
+        run.step([Answer(ask.id, ends=ends)], 1)
+    run.stop()
+    assert late == [("", False)]
+
+
+def test_the_code_of_a_run_that_never_ends_asks_nothing_while_it_is_closed() -> None:
+    late: list[str] = []
+
+    async def main(run: ProgramRun) -> None:
+        try:
+            while True:  # noqa: ASYNC110  # it never ends
+                await asyncio.sleep(0)
+        finally:
+            late.append(run.ask("bye", NULL)[0])
+
+    run = ProgramRun(main, "1.s.host")
+    with pytest.raises(ProgramCrashed, match="never ends"):
+        run.step((), 0)
+    assert late == [""]
+
+
+def test_a_stop_cancels_the_program_before_the_tasks_that_it_made() -> None:
+    ended: list[str] = []
+
+    async def noted(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    async def main(run: ProgramRun) -> None:
+        kept = asyncio.ensure_future(noted("task"))
+        run.ask("look", NULL)
+        await noted("program")
+        await kept
+
+    run = ProgramRun(main, "1.s.host")
+    run.step((), 0)
+    run.stop()
+    assert ended == ["program", "task"]

@@ -224,6 +224,16 @@ def test_a_check_that_was_stopped_before_its_thread_began_does_no_work() -> None
     assert seen == []
 
 
+def test_a_result_that_comes_after_its_caller_has_left_is_dropped() -> None:
+    async def main() -> None:
+        done: asyncio.Future[list[RunCheck]] = asyncio.get_running_loop().create_future()
+        done.cancel()
+        for error in (None, ValueError()):
+            session_check._settle(done, [], error)
+
+    asyncio.run(main())
+
+
 def test_a_session_without_programs_needs_no_thread() -> None:
     before = threading.active_count()
     assert asyncio.run(check_programs([], finder({}))) == []

@@ -27,6 +27,26 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+def test_what_is_served_is_left_after_the_process_is_marked_as_ending() -> None:
+    life, found = ProcessLife(0), list[bool]()
+    loop: Any = SimpleNamespace(call_soon_threadsafe=lambda leave: leave())  # the one of a quick thread
+    life._served[lambda: found.append(life.is_ending)] = loop
+    life.end()
+    assert found == [True]
+
+
+def test_an_end_at_the_very_moment_of_the_serving_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    life, left = ProcessLife(0), list[str]()
+
+    def ends() -> None:
+        monkeypatch.undo()
+        life.end()  # in a handler of signals
+
+    monkeypatch.setattr(asyncio, "get_running_loop", ends)
+    with life.serving(lambda: left.append("left")):
+        assert left == ["left"]
+
+
 def test_what_is_served_is_left_once_when_the_process_ends_or_has_ended() -> None:
     async def work() -> None:
         left: list[str] = []

@@ -44,14 +44,14 @@ def live() -> LiveSessions:
 
 
 def test_a_session_has_its_place_until_it_is_released(live: LiveSessions) -> None:
-    left: list[str] = []
+    left: list[object] = []
     one = session("a")
-    live.add(one, lambda: left.append("a"))
+    live.add(one, lambda: left.append("a" in live))
     assert "a" in live
     assert [*live] == [one]
     assert live.find("a", "life") == one
     one._on_release()
-    assert left == ["a"]
+    assert left == [True], "what it holds is released before another may take its place"
     assert "a" not in live
     assert live.find("a", "life") is None
 
@@ -86,11 +86,11 @@ def test_the_lease_of_a_session_goes_back_when_it_leaves_or_falls_asleep(live: L
 
 
 def test_a_sleeping_session_is_found_and_is_not_live(live: LiveSessions) -> None:
-    left: list[str] = []
+    left: list[object] = []
     one = session("a")
-    live.add(one, lambda: left.append("a"))
+    live.add(one, lambda: left.append("a" in live))
     one._on_sleep()
-    assert (left, "a" in live, live.asleep()) == (["a"], False, 1)
+    assert (left, "a" in live, live.asleep()) == ([True], False, 1)
     assert live.find("a", "life") == one
     assert live.of("life") == [one]
     live.add(one)
@@ -222,9 +222,21 @@ def test_a_session_that_runs_here_is_found_and_one_that_waits_says_why(live: Liv
         await live._log.create("b", 0, "")
         await live.wait_for_code("b", Agent("host"), Diverged("other code"))
 
+    looked: list[str] = []
+    waiting_since = live._log.waiting_since
+
+    async def since(session_id: str) -> int:
+        looked.append(type(live.waiting.get("b")).__name__)
+        return await waiting_since(session_id)
+
+    live._log.waiting_since = since  # type: ignore[method-assign]  # replaced on purpose
     asyncio.run(wait())
+    assert looked == ["Waiting"], "it is known before the log is asked"
     with pytest.raises(Diverged, match="other code"):
         live.running("b")
+    held = session("b")
+    live.add(held)  # until its ask has ended
+    assert live.running("b") is held
 
 
 def test_the_wait_of_a_session_is_ended_in_the_log_only_if_it_waited() -> None:

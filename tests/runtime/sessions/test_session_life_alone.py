@@ -77,6 +77,7 @@ class Life(SessionLife):
     def _submit(self, message: object) -> None:
         self.done.append(message)
         if isinstance(message, Close):
+            assert self._is_closing, "what the close starts may ask"
             self._end_at(END)
 
     async def _durable(self) -> Head:
@@ -241,6 +242,8 @@ def test_a_session_that_an_exception_left_is_not_closed_again_once_it_was_ended_
         await leave(life, ValueError("mine"))
         timer = life._lingering
         assert timer is not None
+        await elsewhere(life.close)
+        assert not timer.cancelled(), "a call that is refused changes nothing"
         if way == "stay":
             life._stay()
         else:

@@ -29,7 +29,7 @@ class Sleeper(SessionSleep):
             add=lambda look: self.done.append("idle"), remove=lambda look: self.done.append("busy")
         )
         super().__init__("s", Rest(rounds, lambda session: self.wake(session)))  # type: ignore[arg-type]  # a stand-in
-        self._on_sleep = lambda: self.done.append("asleep")
+        self._on_sleep = lambda: self.done.append("asleep" if self._is_asleep else "awake")
 
     def _check_open(self) -> None:
         self.done.append("checked")

@@ -136,6 +136,12 @@ def test_text_so_far_comes_first_and_is_made_in_its_turn() -> None:
     assert not made
     assert reader.take() == TextDelta("host", 1, 1, 0, "so far")
     assert reader.take() == event(1, 1)
+    for items in ([], [event(2, LARGE_BYTES)]):
+        reader.start(so_far)
+        for item in items:
+            reader.put(item)
+        assert reader.take() == TextDelta("host", 1, 1, 0, "so far")
+    assert reader.take_large() == 2
 
 
 async def asleep(reader: Reader) -> "asyncio.Task[bool]":
