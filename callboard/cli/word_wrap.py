@@ -28,9 +28,7 @@ _OPENING: Final = "\u300c\u300e\uff08\uff3b\uff5b\u3008\u300a\u3010\u3014"
 """Characters that never end a line."""
 
 _ONE_WIDE: Final = f"[{_WIDE}{_EMOJI}](?:[{_JOINED}]|(?<=\u200d)[{_WIDE}{_EMOJI}])*"
-_PART: Final = re.compile(
-    rf"\n|[ \t]+|[{_OPENING}]*{_ONE_WIDE}[{_CLOSING}]*|[^\n \t{_WIDE}{_EMOJI}]+[{_CLOSING}]*"
-)
+_PART: Final = rf"\n|[ \t]+|[{_OPENING}]*{_ONE_WIDE}[{_CLOSING}]*|[^\n \t{_WIDE}{_EMOJI}]+[{_CLOSING}]*"
 
 
 class WordWrap:
@@ -52,7 +50,8 @@ class WordWrap:
 
     def add(self, text: str, width: int) -> str:
         """Return the whole words up to now, with line breaks. width: of the terminal, in columns."""
-        *parts, self._word = [*_PART.findall(self._word + text), ""]
+        # Compiled here, at the first text: it takes 5 ms, for which most commands need not wait.
+        *parts, self._word = [*re.findall(_PART, self._word + text), ""]
         if parts and not parts[-1].isspace():
             self._word = parts.pop()
         return "".join(self._placed(part, width) for part in parts) + self._begun(width)
@@ -78,7 +77,7 @@ class WordWrap:
 
     def _goes_on(self, word: str) -> bool:
         """Return whether this belongs to the word that is written in part."""
-        return not word or bool(self._released and _PART.fullmatch(self._released + word))
+        return not word or bool(self._released and re.fullmatch(_PART, self._released + word))
 
     def _placed(self, part: str, width: int) -> str:
         if part == "\n":
