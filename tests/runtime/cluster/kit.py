@@ -1,6 +1,7 @@
 """Workers for tests: a place on a server, the effects of all workers, and a tool that can be held."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from tests.runtime.log.postgres.places import OnServer
 from tests.waiting import LIMIT_S
 
 LEASE_MS = 800
+NUMBERS = itertools.count()
 
 
 class World:
@@ -59,7 +61,7 @@ class World:
         """Run a worker. Yield it, and the function that stops it."""
         stop = asyncio.Event()
         async with Leases(self.place.url) as leases, Runtime(self.place.log()) as runtime:
-            one = ClusterWorker(runtime, leases, [host], lease_ms=LEASE_MS, name=f"w{id(host)}")
+            one = ClusterWorker(runtime, leases, [host], lease_ms=LEASE_MS, name=f"w{next(NUMBERS)}")
             task = asyncio.create_task(one.run(stop))
 
             async def end() -> None:
