@@ -13,16 +13,11 @@ neighbours, heads that outlive their writer, large events) are those of Apache P
 crashes and readers beside writers are callboard's own.
 """
 
-import pytest
-
-_PARTS = ("catalog", "forks", "reading", "writing")
-pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
-
-from callboard.replay.testing.stores.catalog import CatalogCases  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.forks import ForkCases  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # after `register_assert_rewrite`
-from callboard.replay.testing.stores.writing import DurabilityCases, WritingCases  # noqa: E402  # as above
+from callboard.replay.testing.stores.catalog import CatalogCases
+from callboard.replay.testing.stores.events import StorePlace
+from callboard.replay.testing.stores.forks import ForkCases
+from callboard.replay.testing.stores.reading import ReadingCases
+from callboard.replay.testing.stores.writing import DurabilityCases, WritingCases
 
 __all__ = ["CatalogCases", "ForkCases", "StoreContract", "StorePlace"]
 

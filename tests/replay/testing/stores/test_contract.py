@@ -262,8 +262,10 @@ def test_every_fault_is_found(log: type[MemoryLog], reader: type[MemoryReader]) 
     assert any(fails(case, Faulty(log, reader)) for case in cases())
 
 
+WARNING = "error::pytest.PytestAssertRewriteWarning"
 REWRITTEN = """
 import sys
+from callboard.replay.testing.stores.forks import forked  # a part of the contract before the whole
 from callboard.replay.testing.stores.contract import StoreContract
 
 def test_it():
@@ -280,6 +282,6 @@ def test_cases_show_the_compared_values_also_without_plugins(tmp_path: Path) -> 
     """Load no plugins: pytest rewrites a distribution's assertions itself only if it loads its plugins."""
     (tmp_path / "test_it.py").write_text(REWRITTEN)
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-W", WARNING, "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
