@@ -7,8 +7,9 @@ second one says so. It is durable before the tool acts, as the start of any `wri
     CallTool  ToolStarted(reused=7)                  ToolReturned(reused=7)   the tool did not run
     CallTool  ToolStarted(reused=7)  ToolStarted()   ToolReturned()           the answer did not fit: it ran
 
+An `idempotent` tool is announced in the same way if its recorded answer did not fit, or a person let it run.
 So a process that continues the fork knows which calls may have had their effect. It gives those no recorded
-answer, which would deny the effect, and runs none of them again that is a `write`.
+answer, which would deny the effect, asks no person about them, and runs none of them again that is a `write`.
 """
 
 from collections.abc import Container, Sequence
@@ -35,7 +36,7 @@ def held_start(start: Start, found: Reusable) -> Start:
 
 
 def start_of_missed(request: Event, gate: PortGate) -> Start:
-    """Return the start of a request whose recorded answer does not fit in its turn."""
+    """Return the start of a request whose recorded answer does not fit, or about which a person decides."""
     start, call = gate.start_of(request), request.body
     if start.announcement is not None or not isinstance(call, CallTool) or call.effect == "read":
         return start

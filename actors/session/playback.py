@@ -26,7 +26,7 @@ Rules
   - A recorded `cancelled` is given only to a request that is cancelled here as well. Else the port works.
   - The result of a tool that used what its agent may not use in the fork is no recorded answer.
   - Once a tool with an effect has run, no result of a `read` tool is reused: it might read something else.
-  - A call that an earlier process of the fork let run is given no recorded answer.
+  - A call that an earlier process of the fork let run is given no recorded answer, and no person is asked.
 """
 
 import heapq
@@ -189,7 +189,7 @@ class Playback:
         if not gate.is_wanted(request.seq):  # given up while its recorded answer waited
             return Refused(gate.cancelled(request))
         body = request.body
-        if not isinstance(body, CallTool) or body.effect == "read":
+        if not isinstance(body, CallTool) or body.effect == "read" or request.seq in self._begun:
             return Work(request)
         return self._of_effect(request, self.recorded.same_call(request, self._reader))
 

@@ -11,7 +11,7 @@ from callboard.actors.protocol.addresses import APPROVALS
 from callboard.actors.protocol.client_messages import RULES, Forked, Resumed
 from callboard.actors.protocol.errors import Diverged, MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolStarted
 from callboard.actors.session.permissions import without_person
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import recover
@@ -42,10 +42,13 @@ def open_questions(session_id: str, rows: Sequence[Stored], now: int) -> list[Op
     gate = PortGate()
     gate.on_events(events)
     asks = asks_about_effects(events)
+    started = {event.cause for event in events if isinstance(event.body, ToolStarted)}  # without a question
     return [
         OpenQuestion(one.event, rows[one.event.seq - 1].digest.hex())
         for _, one in sorted(gate.open.items())
-        if gate.may_start(one.event) and _needs_person(one.event, now, gate, asks_about_effects=asks)
+        if one.event.seq not in started
+        and gate.may_start(one.event)
+        and _needs_person(one.event, now, gate, asks_about_effects=asks)
     ]
 
 

@@ -143,18 +143,17 @@ class LivePlayback(TimerPort):
         if isinstance(found, Reuse):
             self._reused[request.seq] = found.found
             return held_start(start, found.found)
-        return start if self._may_work(request, found, partial(self._board.start_admitted, start)) else None
+        return start if self._may_work(request, found) else None
 
-    def _may_work(self, request: Event, found: Refused | Asked | Work, run: Callable[[], None]) -> bool:
-        """Refuse a request, or let a person decide. Return True if its port may act now.
-
-        run: lets the port act after a person's yes.
-        """
+    def _may_work(self, request: Event, found: Refused | Asked | Work) -> bool:
+        """Refuse a request, or let a person decide. Return True if its port may act now."""
         if isinstance(found, Refused):
             self._board.answer(request, found.answer)
         elif isinstance(found, Asked):
             self._working.add(request.seq)
-            self._questions.ask(request, found.same, partial(self._choose, request), partial(self._run, run))
+            self._questions.ask(
+                request, found.same, partial(self._choose, request), partial(self._run, request)
+            )
         return isinstance(found, Work)
 
     def _choose(self, request: Event, same: Reusable) -> Post | None:
@@ -170,10 +169,10 @@ class LivePlayback(TimerPort):
         self.plan.choose(same)  # last: a result that was not given can be chosen again
         return answer
 
-    def _run(self, run: Callable[[], None]) -> None:
+    def _run(self, request: Event) -> None:
         """Run a tool with an effect after a person's yes."""
         self.plan.is_after_effect = True
-        run()
+        self._start_missed(request)
 
     def start(self, request: Event) -> None:
         """Hold the recorded answer to a request until its turn, or let its port act."""
@@ -251,9 +250,11 @@ class LivePlayback(TimerPort):
 
     def _miss(self, request: Event) -> None:
         """Let a request whose recorded answer does not fit go to its port, if it may."""
-        run = partial(self._board.start_admitted, start_of_missed(request, self._board.gate))
-        if self._may_work(request, self.plan.unfound(request, self._board.gate), run):
-            run()
+        if self._may_work(request, self.plan.unfound(request, self._board.gate)):
+            self._start_missed(request)
+
+    def _start_missed(self, request: Event) -> None:
+        self._board.start_admitted(start_of_missed(request, self._board.gate))
 
     def _do(self, thing: Thing) -> None:
         match thing:

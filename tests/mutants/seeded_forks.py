@@ -297,6 +297,13 @@ FILES: Final = (
 
 STARTS: Final = (
     Mutant(
+        "begun-calls-asked-about",
+        "A later process asks a person about a call that an earlier one was allowed to run.",
+        "session.playback",
+        ' or body.effect == "read" or request.seq in self._begun:',
+        ' or body.effect == "read":',
+    ),
+    Mutant(
         "missed-calls-start-in-silence",
         "The log does not say that a call runs whose recorded answer did not fit.",
         "session.fork_starts",

@@ -14,7 +14,7 @@ Rules
   - After a crash the fork goes on with what its log says, as a live one does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_values
 from functools import cached_property
@@ -99,11 +99,10 @@ class Fork:
 
 
 class _Question(NamedTuple):
-    """A question about a tool with an effect. same: a result that may be taken. run: lets the tool run."""
+    """A question about a tool with an effect. same: a result that may be taken."""
 
     request: Event
     same: Reusable | None
-    run: Callable[[], object]
 
 
 class ForkWorld(SessionWorld):
@@ -149,12 +148,12 @@ class ForkWorld(SessionWorld):
 
     def resume(self, log: Sequence[Event], *, reopens: bool = False) -> None:
         """Start a new process that continues the fork."""
-        # A lost tail takes its requests with it, and others get their seqs. A `write` whose start is lost
-        # has not run: it waits for the disk.
+        # A lost tail takes its requests with it, and others get their seqs. A call whose start is lost has
+        # not run: it waits for the disk.
         kept = [
             (one, at)
             for one, at in zip(self.live, self.began, strict=True)
-            if one in log and (not _is_write(one) or one.seq in begun_in(log))
+            if one in log and (not self._is_announced(one) or one.seq in begun_in(log))
         ]
         self.live, self.began = [one for one, _ in kept], [at for _, at in kept]
         begin = next(event for event in log if isinstance(event.body, Forked))
@@ -168,6 +167,12 @@ class ForkWorld(SessionWorld):
         gate.on_events(log)
         answered = frozenset(seq for seq, one in gate.open.items() if playback.has_answer(one.event, gate))
         self._go_on_from(list(log), recover(log, RESUMED, log[-1].at, None, answered), answered)
+
+    def _is_announced(self, request: Event) -> bool:
+        """Return True for a call of which the log says when its tool runs."""
+        body = request.body
+        announced = ("write", "idempotent") if self.fork.effects == "ask" else ("write",)
+        return isinstance(body, CallTool) and body.effect in announced
 
     def _go_on_from(self, log: list[Event], recovered: Recovered, answered: frozenset[int]) -> None:
         self.now = recovered.posted[0].at
@@ -204,18 +209,18 @@ class ForkWorld(SessionWorld):
             self.playback.hold(request, found.found)
             if not found.found.is_step:
                 return
-        elif not self._may_work(request, found, lambda: self._work(start)):
+        elif not self._may_work(request, found):
             return
         self._work(start if not isinstance(found, Reuse) else Start(request))
 
-    def _may_work(self, request: Event, found: Refused | Asked | Work, run: Callable[[], object]) -> bool:
+    def _may_work(self, request: Event, found: Refused | Asked | Work) -> bool:
         if isinstance(found, Refused):
             self.answer(request, found.answer)
         elif isinstance(found, Asked):
             body = request.body
             assert isinstance(body, CallTool)
             place = f"tool {request.sender}/{body.turn}.{body.call}"
-            self._asked[place] = _Question(request, found.same, run)
+            self._asked[place] = _Question(request, found.same)
             self.durable = max(self.durable, request.seq)  # a person sees it
             for strand in (_ALLOWS, _REFUSES, _REUSES)[: 2 if found.same is None else 3]:
                 self.offer(f"{strand}{place}", f"ports {request.sender}", "client", f"{strand}{place}")
@@ -256,7 +261,7 @@ class ForkWorld(SessionWorld):
         elif strand.startswith(_ALLOWS):
             asked = self._withdraw_question(strand.removeprefix(_ALLOWS))
             self.playback.is_after_effect = True
-            asked.run()
+            self._work(start_of_missed(asked.request, self.gate))
         elif strand.startswith(_REFUSES):
             self._refuse(self._withdraw_question(strand.removeprefix(_REFUSES)).request)
         elif strand.startswith(_REUSES):
@@ -326,9 +331,8 @@ class ForkWorld(SessionWorld):
             self.now = max(self.now, thing.at)
         match thing:
             case Missed(request):
-                start, found = start_of_missed(request, self.gate), self.playback.unfound(request, self.gate)
-                if self._may_work(request, found, lambda: self._work(start)):
-                    self._work(start)
+                if self._may_work(request, self.playback.unfound(request, self.gate)):
+                    self._work(start_of_missed(request, self.gate))
             case Give(request, answer, _):
                 self.answer(request, answer)
             case Fire(timer, request, _):
@@ -375,10 +379,6 @@ def with_by(ended: AskEnded) -> AskEnded:
         0,
         ended.in_doubt,
     )
-
-
-def _is_write(request: Event) -> bool:
-    return isinstance(request.body, CallTool) and request.body.effect == "write"
 
 
 class ForkWorlds:

@@ -9,7 +9,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallTool, ToolReturned, ToolStarted
 from callboard.actors.protocol.value_types import Effects
 from callboard.actors.session.fork_starts import begun_in, has_effect, held_start, start_of_missed
-from callboard.actors.session.playback import Playback
+from callboard.actors.session.playback import Asked, Playback, Work
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recorded_answers import RecordedAnswers, Reusable
 from callboard.actors.session.recovery import Recovered, recover
@@ -83,6 +83,17 @@ def test_a_later_process_gives_no_recorded_answer_to_a_call_that_has_begun(effec
         assert playback.has_answer(call, gate) is is_given
         found = playback.find(call, gate)
         assert (found and found.seq) == (result if is_given else None)
+
+
+@table("effects", ["ask", "live"])
+def test_a_later_process_asks_no_person_about_a_call_that_has_begun(effects: Effects) -> None:
+    for starts in ((), (RUNS,)):
+        call, gate = asked("idempotent")
+        playback = Playback(RecordedAnswers((), 0), effects)
+        playback.note([call])
+        playback.note_own([Event(2, 0, TOOLS, "host", call.seq, body) for body in starts])
+        is_asked = effects == "ask" and not starts
+        assert type(playback.admit(call, gate)) is (Asked if is_asked else Work)
 
 
 def test_the_result_that_did_not_fit_is_used_up_in_later_processes_too() -> None:

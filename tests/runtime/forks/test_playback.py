@@ -29,6 +29,7 @@ from callboard.runtime.forks import playback as module
 from callboard.runtime.forks.playback import LivePlayback, ReusingPort, VirtualClock
 from callboard.runtime.sessions.board import Board
 from tests.actors.session.hand_written import Log
+from tests.tables import table
 
 
 class Idle:
@@ -251,16 +252,19 @@ def test_an_effect_is_refused_where_effects_are_recorded() -> None:
     assert world.ports.started == []
 
 
-def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_reads() -> None:
+@table("effect", ["write", "idempotent"])
+def test_an_effect_runs_in_a_fork_that_asks_after_a_yes_which_ends_the_reuse_of_reads(
+    effect: Effect,
+) -> None:
     world, after = World(looking(), "ask"), list[bool]()
-    assert not world.asks_for(world.requests("send", 1))
+    assert not world.asks_for(world.requests("send", 1, effect=effect))
     assert world.board.admitted == []
     assert not world.plan.is_after_effect
     world.board.flushes = lambda: after.append(world.plan.is_after_effect)
     _, choose, run = world.questions.asked[100]
     assert choose.func == world.live._choose  # type: ignore[attr-defined]  # a partial of a bound method
     run()
-    assert world.board.admitted == [100]
+    assert (world.board.admitted, world.board.announced) == ([100], [ToolStarted(1, 0)])
     assert after == [True], "also for reads that are published with it"
 
 

@@ -1,6 +1,8 @@
 """Tools with an effect in forks: a person decides, and every process of a fork keeps to it."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver
 from callboard.runtime.clock import now_ms
@@ -18,6 +21,7 @@ from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import tool
 from tests.runtime.forks.kit import (
     SENT,
@@ -31,6 +35,7 @@ from tests.runtime.forks.kit import (
     said,
     send,
 )
+from tests.runtime.log.kit import child
 
 CHANGE = {("host.1", 1, 0): "999 degrees"}
 
@@ -148,6 +153,72 @@ def test_a_question_survives_the_end_of_its_process_and_so_do_the_recorded_answe
     statuses = [one.body.status for one in events_of(log, "f") if isinstance(one.body, ToolReturned)]
     assert "interrupted" not in statuses
     assert not [one for one in events_of(log, "f") if getattr(one.body, "status", "") == "lost"]
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from callboard.runtime.runtime import Runtime
+from tests.runtime.forks import test_playback_effects as kit
+from tests.runtime.forks.kit import Counted
+
+async def main(path):
+    kit.PUTS = f"{path}.puts"
+    async with Runtime(path, model=Counted(kit.putting), approve=lambda question: True) as runtime:
+        session = await runtime.fork("origin", kit.PUTTER, changes=kit.PUT_CHANGE, fork_id="f", effects="ask")
+        await session.outcome
+
+asyncio.run(main(sys.argv[1]))
+"""
+PUTS = ""
+PUT_CHANGE = {("host", 1, 0): "other"}
+
+
+@tool(effect="idempotent")
+def put(ctx: ToolContext, text: str) -> str:
+    """Put a text. The first process to do so outside of the recording is killed before it has the result."""
+    path = Path(PUTS)
+    is_first = PUTS and not path.exists()
+    if PUTS:
+        path.write_text((path.read_text() if path.exists() else "") + ctx.idempotency_key + "\n")
+    if is_first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"put {text}"
+
+
+def putting(request: ModelRequest) -> Any:
+    """Look, and put a text: in the second turn, or in the third if the look says so."""
+    other = [call("measure", place=2)] if "other" in said(request) else []
+    return [call("measure", place=1), *other, call("put", text="report"), say("Done.")][request.turn - 1]
+
+
+PUTTER = Agent("host", tools=[*host_of().agents[0].tools.values(), put])
+
+
+@pytest.mark.slow
+def test_a_call_that_a_person_allowed_runs_again_after_a_kill_and_is_not_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = tmp_path / "log.db", list[Approval]()
+    asyncio.run(recorded(path, putting, PUTTER))
+    done = child(KILLED, path)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    monkeypatch.setattr(f"{__name__}.PUTS", f"{path}.puts")
+    assert open_questions("f", Recording.open(path, "f").rows, now_ms()) == []
+
+    async def resume() -> None:
+        async with (
+            Runtime(path, model=Counted(putting), approve=asked.append) as runtime,
+            asyncio.timeout(10),
+        ):
+            session = await runtime.resume("f", PUTTER)
+            assert (await session.outcome).kind == "answered"
+
+    asyncio.run(resume())
+    assert asked == []
+    first, second = Path(f"{path}.puts").read_text().split()
+    assert first == second
+    assert Recording.open(path, "f").verify().is_ok
 
 
 def twice_reporting(request: ModelRequest) -> Any:
