@@ -3,8 +3,9 @@
 Such a value stands nowhere in what agents were given, and one nearly like it does. A slip swaps two
 neighbouring characters, leaves one out or doubles one.
 
-Of an id, which is an argument of a call, a slip may also be another character, if the call failed, or had an
-effect on something that its last character does not only number on. An id whose number follows that of one
+Of an id in an argument of a call, a slip may also be another character, if the call failed, or had an effect
+on something that its last character does not only number on. In an answer, a report or a task, only ids of
+four digits and more are looked at, and no dates. An id whose number follows that of one
 before is counted on, and no copy: `fig21` behind `fig20` is not like `fig12`.
 
 Of a number, which stands in an answer, in a report, in a task or in a call with an effect, a slip may also be
@@ -15,22 +16,25 @@ number is not like one with another count of decimal places, from which it may b
 
 import re
 import shlex
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.client_messages import Ask, AskEnded, SessionOpened, Tell
+from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
-from callboard.actors.protocol.port_messages import ApprovalGiven
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.messages import AnyMessage, Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
 from callboard.replay.json_values import leaves
 
 VALUES_MAX: Final = 100_000  # of a session, by which memory is bounded
-_BYTES_MAX: Final = 65_536  # of a result that is looked at
+_BYTES_MAX: Final = 2**20  # of a result; behind a longer one, no value is said to be given nowhere
 _UNREAD_MAX: Final = 4 * 2**20  # bytes of texts whose values are not looked for yet
 
 
@@ -42,14 +46,15 @@ class _Given:
 
     def __init__(self, values_of: Callable[[bytes], Iterable[tuple[str, str]]]) -> None:
         self.found: dict[str, tuple[int, str]] = {}
+        self.is_whole = True  # so that a value that is not found was not given
         self._values_of = values_of
         self._unread: list[tuple[int, bytes]] = []
         self._unread_bytes = 0
 
     def add(self, seq: int, text: bytes) -> None:
         """Add a text."""
-        if len(self.found) < VALUES_MAX:
-            text = text[:_BYTES_MAX]
+        self.is_whole &= len(text) <= _BYTES_MAX and len(self.found) < VALUES_MAX
+        if self.is_whole:
             self._unread.append((seq, text))
             self._unread_bytes += len(text)
             if self._unread_bytes > _UNREAD_MAX:
@@ -59,10 +64,56 @@ class _Given:
         """Look for the values of the texts so far."""
         unread, self._unread, self._unread_bytes = self._unread, [], 0
         for seq, text in unread:
-            if len(self.found) >= VALUES_MAX:
-                break
             for value, written in self._values_of(text):
                 self.found.setdefault(value, (seq, written))
+
+
+_SERVER_RESULT: Final = b"_tool_result"
+"""A part of the type of a block with which a service answers a call of its own tools."""
+
+
+class _Copies(CallCheck):
+    """A check of values in answers, reports and tasks. values_of: yields those of a text."""
+
+    kinds: ClassVar = frozenset(
+        {
+            *("SessionOpened", "Ask", "Tell", "ApprovalGiven", "ContextMade", "Begin", "ModelReplied"),
+            *("Delegate", "DelegationEnded", "AskEnded"),
+        }
+    )
+
+    def __init__(self, values_of: Callable[[bytes], Iterable[tuple[str, str]]]) -> None:
+        self._given = _Given(values_of)
+        self._found: dict[str, Finding] = {}
+
+    def take(self, event: Event) -> None:
+        """Take in what agents were given, a task or an end."""
+        body = event.body
+        if type(body) is ModelReplied:
+            if _SERVER_RESULT in bytes(body.content):
+                self._given.add(event.seq, bytes(body.content))
+        elif isinstance(body, Delegate):
+            self._look(event.seq, event.sender, "delegated with", bytes(body.prompt))
+        elif isinstance(body, DelegationEnded | AskEnded):
+            agent, verb = (
+                (body.address, "passed on") if isinstance(body, DelegationEnded) else (HOST, "answered")
+            )
+            if agent:
+                self._look(event.seq, agent, verb, body.text.encode() + b"\n" + bytes(body.value))
+                self._given.add(event.seq, encode(body))
+        else:
+            self._given.add(event.seq, encode(self._given_in(body)))
+
+    def _given_in(self, body: AnyMessage) -> AnyMessage:
+        return body
+
+    @abstractmethod
+    def _look(self, seq: int, agent: str, verb: str, text: bytes) -> None:
+        """Look for a value with a slip in the words of an agent."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found.values()
 
 
 _TOKEN: Final = re.compile(rb"(?<![A-Za-z])(?=[A-Za-z_-]*+\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}+")
@@ -76,63 +127,87 @@ _OWN_NAMES: Final = re.compile(
 """Fields in which a model gives a new thing a name."""
 
 
+def _tokens(text: bytes) -> Iterator[str]:
+    return (token.decode() for token in _TOKEN.findall(_ESCAPES.sub(b" ", text)))
+
+
 def _ids(text: bytes) -> Iterator[tuple[str, str]]:
-    for token in _TOKEN.findall(_ESCAPES.sub(b" ", text)):
-        written = token.decode().casefold()
-        yield written, written
+    return ((token.casefold(), token.casefold()) for token in _tokens(text))
 
 
-class CopiedIds(CallCheck):
-    """Arguments that are nearly like an id that an agent was given, and like none."""
-
-    kinds: ClassVar = frozenset({"SessionOpened", "Ask", "Tell", "ApprovalGiven"})
+class CopiedIds(_Copies):
+    """Ids that are nearly like one that an agent was given, and like none."""
 
     def __init__(self) -> None:
-        self._given = _Given(_ids)
+        super().__init__(_ids)
         self._used: set[str] = set()
-        self._found: dict[str, Finding] = {}
 
-    def take(self, event: Event) -> None:
-        """Take in what a client or a person wrote."""
-        if isinstance(event.body, SessionOpened | Ask | Tell | ApprovalGiven):
-            self._given.add(event.seq, encode(event.body))
+    def _given_in(self, body: AnyMessage) -> AnyMessage:
+        # An id in a task may have a slip of the parent, which a call of the child shows.
+        return replace(body, prompt=NULL) if isinstance(body, Begin) else body
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in a call and its result."""
         if _TOKEN.search(call.arguments):
             for path, value in leaves(msgspec.json.decode(call.arguments), ""):
                 if isinstance(value, str) and _ID.fullmatch(value) and not _DATE.fullmatch(value):
-                    self._look(call, result, path, value)
+                    self._look_at(call, result, path, value)
         self._given.add(result.seq, result.output)
 
-    def _look(self, call: ToolCall, result: Returned, path: str, value: str) -> None:
+    def _look(self, seq: int, agent: str, verb: str, text: bytes) -> None:
+        for value in dict.fromkeys(_tokens(text)):
+            like = self._like(value) if _is_sure(value) and self._is_new(value, value) else None
+            if like is not None:
+                self._note(seq, agent, f"{verb} {value}", value, *like)
+
+    def _look_at(self, call: ToolCall, result: Returned, path: str, value: str) -> None:
+        if self._is_new(value, path):
+            is_error = result.status == "error"
+            like = self._like(value, is_inside=is_error or call.effect != "read", is_last=is_error)
+            if like is not None:
+                said = f"called {call.tool} with {path.removeprefix('.')} = {value}"
+                self._note(call.seq, call.agent, said, value, *like)
+
+    def _note(self, seq: int, agent: str, said: str, value: str, token: str, source: int) -> None:
+        says = f"{agent} {said}, which appears in nothing that it was given; {token!r} does ({source})"
+        found = Finding("wrong_id", seq, agent, says, f"search {{session}} {token}")
+        self._found[value.casefold()] = found
+
+    def _is_new(self, value: str, path: str) -> bool:
+        """Return whether an id was not given, is not counted on from another one, and names no new thing."""
         self._given.read()
-        wanted = value.casefold()
-        known, before = self._given.found, _one_before(wanted)
+        wanted, known = value.casefold(), self._given.found
+        before = _one_before(wanted)
         is_counted = before in known or before in self._used
         if len(self._used) < VALUES_MAX:
             self._used.add(wanted)
-        if wanted in known or value in self._found or is_counted or _OWN_NAMES.search(path):
-            return
-        may_differ = result.status == "error" or call.effect != "read"
+        is_known = wanted in known or wanted in self._found or not self._given.is_whole
+        return not (is_known or is_counted or _OWN_NAMES.search(path))
+
+    def _like(self, value: str, *, is_inside: bool = False, is_last: bool = False) -> tuple[str, int] | None:
+        """Return an id that was given of which a slip makes this one, and the event.
+
+        is_inside, is_last: whether another character is a slip, inside the id or at its end.
+        """
+        wanted = value.casefold()
         for token, (seq, _) in self._given.found.items():
             change = _change(wanted, token) if abs(len(token) - len(wanted)) <= 1 else ""
-            is_last = change == "differs" and wanted[:-1] == token[:-1]
-            if change in ("swaps", "lacks") or (
-                change and may_differ and (not is_last or result.status == "error")
-            ):
-                says = (
-                    f"{call.agent} called {call.tool} with {path.removeprefix('.')} = {value}, which appears "
-                    f"in nothing that it was given; {token!r} does ({seq})"
-                )
-                self._found[value] = Finding(
-                    "wrong_id", call.seq, call.agent, says, f"search {{session}} {token}"
-                )
-                return
+            may_differ = is_last if wanted[:-1] == token[:-1] else is_inside
+            if change in ("swaps", "lacks") or (change and may_differ):
+                return token, seq
+        return None
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield them in the order of the log."""
-        yield from self._found.values()
+
+_SURE_DIGITS_MIN: Final = 4
+_NO_LETTERS_MIN: Final = 9  # digits of an id without letters, which is longer than a date
+_DATE_INSIDE: Final = re.compile(r"(?:19|20)\d\d([-_]?)(?:0[1-9]|1[0-2])\1[0-3]\d")
+
+
+def _is_sure(value: str) -> bool:
+    """Return whether a word of a text is like another one by a slip, and not by chance."""
+    digits = sum(map(str.isdigit, value))
+    is_id = digits >= _SURE_DIGITS_MIN and any(map(str.isalpha, value))
+    return (is_id or _NO_LETTERS_MIN <= digits < len(value)) and _DATE_INSIDE.search(value) is None
 
 
 def _one_before(token: str) -> str:
@@ -210,34 +285,11 @@ def _numbers(text: bytes) -> Iterator[_Number]:
                     yield _Number(digits.decode(), found.decode())
 
 
-class CopiedNumbers(CallCheck):
+class CopiedNumbers(_Copies):
     """Numbers that are nearly like one that an agent was given, and like none."""
 
-    kinds: ClassVar = frozenset(
-        {
-            *("SessionOpened", "Ask", "Tell", "ApprovalGiven", "Begin"),
-            *("Delegate", "DelegationEnded", "AskEnded"),
-        }
-    )
-
     def __init__(self) -> None:
-        self._given = _Given(_numbers)
-        self._found: dict[str, Finding] = {}
-
-    def take(self, event: Event) -> None:
-        """Take in what agents were given, a task or an end."""
-        match event.body:
-            case SessionOpened() | Ask() | Tell() | ApprovalGiven() | Begin():
-                self._given.add(event.seq, encode(event.body))
-            case Delegate(prompt=prompt):
-                self._look(event.seq, event.sender, "delegated with", bytes(prompt))
-            case DelegationEnded(address=agent, text=text, value=value) if agent:
-                self._look(event.seq, agent, "passed on", text.encode() + b"\n" + bytes(value))
-                self._given.add(event.seq, encode(event.body))
-            case AskEnded(text=text, value=value):
-                self._look(event.seq, HOST, "answered", text.encode() + b"\n" + bytes(value))
-            case _:
-                pass
+        super().__init__(_numbers)
 
     def called(self, call: ToolCall) -> None:
         """Take in a call with an effect."""
@@ -252,7 +304,7 @@ class CopiedNumbers(CallCheck):
         if not said:
             return
         self._given.read()
-        given = self._given.found
+        given = self._given.found if self._given.is_whole else {}
         new = [one for digits, one in said.items() if digits not in given and digits not in self._found]
         for number in new[:_NUMBERS_MAX]:
             like = next((given[one] for one in number.slips() if one in given), None)
@@ -265,10 +317,6 @@ class CopiedNumbers(CallCheck):
                 command = f"search {{session}} {shlex.quote(written)}"
                 self._found[number.digits] = Finding("wrong_number", seq, agent, says, command)
                 return
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield them in the order of the log."""
-        yield from self._found.values()
 
 
 _DECIMALS: Final = re.compile(r"[.,](\d+)$")

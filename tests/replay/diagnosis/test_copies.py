@@ -56,8 +56,7 @@ def test_ids_are_remembered_when_many_texts_came_before_the_first_question(
     assert _slips(b"ord-48231", *[b"word " * 10] * 20) == ["search {session} ord-48231"]
 
 
-def _wrong_numbers(given: bytes, said: str) -> list[str]:
-    check = CopiedNumbers()
+def _wrong(given: bytes, said: str, check: CopiedIds | CopiedNumbers) -> list[str]:
     _returned(check, 1, b"{}", given)
     check.take(Event(9, 0, "supervisor", "client", 8, AskEnded("r", "answered", text=said)))
     return [finding.says for finding in check.findings()]
@@ -78,7 +77,38 @@ def _wrong_numbers(given: bytes, said: str) -> list[str]:
     ],
 )
 def test_a_number_with_a_slip_is_found(given: bytes, said: str) -> None:
-    assert len(_wrong_numbers(given, said)) == 1
+    assert len(_wrong(given, said, CopiedNumbers())) == 1
+
+
+@table(
+    ("given", "said"),
+    [
+        (b'{"order": "ORD-48213"}', "The order is ORD-48231."),
+        (b"track 1Z999AA10123456784", "See https://parcel.example/1Z999AA10123465784?x"),
+        (b"978-3-16-148410-0", '{"isbn": "978-3-16-184410-0"}'),
+        (b"INV-2024-00417", "**INV-2024-0417** is paid"),
+        (b"call 1-800-555-0199", "Call 1-800-555-0919."),
+        (b"QX7-30918", "XQ7-30918 is sold"),
+    ],
+)
+def test_an_id_with_a_slip_in_an_answer_is_found_with_the_one_that_was_given(given: bytes, said: str) -> None:
+    (says,) = _wrong(given, said, CopiedIds())
+    assert says.startswith("host answered ")
+
+
+@table(
+    ("given", "said"),
+    [
+        (b"ORD-48213 and ORD-48231", "ORD-48231"),
+        (b"ORD-48213", "ORD-48213, ord-48213, ORD 48213, ORD-48219, ORD-482137"),
+        (b"2024-12-12, 12-11-2024, report-20241212.md", "2024-12-21, 11-12-2024, report-20241221.md"),
+        (b"sha256, utf-16, v12-3", "sha265, utf-61, v21-3"),
+        (b"page-1009", "page-1010"),
+        (b"run-48213 " + b"x" * 2**20, "run-48231"),
+    ],
+)
+def test_an_id_that_was_given_or_may_have_been_and_a_date_are_no_slip(given: bytes, said: str) -> None:
+    assert _wrong(given, said, CopiedIds()) == []
 
 
 @table(
@@ -94,10 +124,11 @@ def test_a_number_with_a_slip_is_found(given: bytes, said: str) -> None:
         (b'"A-41900"', "A-49100"),
         (b"15000", "10500"),
         (b"10000", "120000"),
+        (b"41900 " + b"x" * 2**20, "49100"),
     ],
 )
 def test_a_number_that_was_given_or_calculated_is_no_slip(given: bytes, said: str) -> None:
-    assert _wrong_numbers(given, said) == []
+    assert _wrong(given, said, CopiedNumbers()) == []
 
 
 def test_a_slip_of_a_child_is_told_once_and_of_the_child() -> None:
