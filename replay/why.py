@@ -14,7 +14,8 @@
 - An answer that a fork has changed has its content from the `Forked` with that change, and not from a tool
   or a model.
 - A value that a model made itself, such as a sum, has no holder: `made_of` are the inputs of that reply, and
-  `odd` the one whose number is far from those of the others.
+  `odd` the one whose number is far from those of the others. If one of them holds an id or a number of which
+  a slip makes the value, `like` is that one: two characters changed places, or one is missing or doubled.
 """
 
 from collections import Counter
@@ -48,6 +49,7 @@ from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
 from callboard.actors.session.place_names import call_of
+from callboard.replay.diagnosis.copies import copied_from
 from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
 from callboard.replay.steps import is_failure
 
@@ -79,7 +81,8 @@ class Why(NamedTuple):
     way: from the client's input to the event. parts: the events that it was made of, in the order of the log.
     source: of the value that was asked for, from the event back to where the value first was; empty without a
     value. also_in: the other events that could be its source, the likelier first. made_of: the inputs of the
-    reply in which a model first wrote the value. odd: the one of them that stands out; None for none.
+    reply in which a model first wrote the value. odd: the one of them that stands out; None for none. like:
+    a value that its request holds, nearly the same, and the event that brought it; None for none.
     """
 
     event: Event
@@ -89,6 +92,7 @@ class Why(NamedTuple):
     also_in: tuple[Event, ...] = ()
     made_of: tuple[Event, ...] = ()
     odd: Event | None = None
+    like: tuple[str, Event] | None = None
 
 
 def why(events: Events, seq: int, value: str = "") -> Why:
@@ -203,11 +207,20 @@ def _with_source(events: Events, asked: Why, value: str) -> Why:
         source.append(ranked[0])
         others += ranked[1:]
     also = {one.seq: one for one in others if one not in source}
-    made, odd = list[Event](), None
+    made, odd, like = list[Event](), None, None
     if isinstance(source[-1].body, ModelReplied):
+        like = _like(_content(events, source[-1]), value)
         made = [one for one in parts_of(events, source[-1]) if not isinstance(one.body, ModelReplied)]
         odd = odd_one(made)
-    return asked._replace(source=tuple(source), also_in=tuple(also.values()), made_of=tuple(made), odd=odd)
+    return asked._replace(
+        source=tuple(source), also_in=tuple(also.values()), made_of=tuple(made), odd=odd, like=like
+    )
+
+
+def _like(content: Iterable[Event], value: str) -> tuple[str, Event] | None:
+    """Return the newest value in a request's content of which a slip makes another one, and its event."""
+    found = ((copied_from(encode(one.body), value), one) for one in content)
+    return max((one for one in found if one[0]), key=lambda one: one[1].seq, default=None)
 
 
 def _held(event: Event, value: str) -> Held:

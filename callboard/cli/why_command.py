@@ -106,13 +106,16 @@ def _first_words(found: Why) -> str:
     first = found.source[-1]
     place = call_name(first)
     where = f"event {first.seq}" + f", {place}" * bool(place)
+    holds = "holds it"
+    if found.like is not None:
+        holds += f", but {found.like[0]!r} in event {found.like[1].seq} is nearly the same"
     if found.also_in:  # no place may look like the only one
         where += f", one of {len(found.also_in) + 1} places that hold it"
     match first.body:
         case ModelReplied(content=content):
             if is_step(content):
-                return f"{where}: the program {first.recipient} made it; nothing that it was given holds it"
-            return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked holds it"
+                return f"{where}: the program {first.recipient} made it; nothing that it was given {holds}"
+            return f"{where}: the model of {first.recipient} wrote it; nothing that it was asked {holds}"
         case ToolReturned():
             return f"{where}: a tool returned it to {first.recipient}"
         case SessionOpened():
@@ -134,7 +137,8 @@ def why_json(found: Why) -> dict[str, object]:
     lists = {"way": found.way, "parts": found.parts, "source": found.source}
     lists |= {"also_in": found.also_in, "made_of": found.made_of}
     odd = None if found.odd is None else found.odd.seq
-    return {**{name: _json(events) for name, events in lists.items()}, "odd": odd}
+    like = None if found.like is None else {"value": found.like[0], "seq": found.like[1].seq}
+    return {**{name: _json(events) for name, events in lists.items()}, "odd": odd, "like": like}
 
 
 def _json(events: Sequence[Event]) -> list[dict[str, object]]:

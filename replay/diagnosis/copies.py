@@ -132,7 +132,7 @@ def _tokens(text: bytes) -> Iterator[str]:
 
 
 def _ids(text: bytes) -> Iterator[tuple[str, str]]:
-    return ((token.casefold(), token.casefold()) for token in _tokens(text))
+    return ((token.casefold(), token) for token in _tokens(text))
 
 
 class CopiedIds(_Copies):
@@ -190,14 +190,15 @@ class CopiedIds(_Copies):
         is_inside, is_last: whether another character is a slip, inside the id or at its end.
         """
         wanted = value.casefold()
-        for token, (seq, _) in self._given.found.items():
-            change = _change(wanted, token) if abs(len(token) - len(wanted)) <= 1 else ""
+        for token, (seq, written) in self._given.found.items():
+            change = _change(wanted, token)
             may_differ = is_last if wanted[:-1] == token[:-1] else is_inside
-            if change in ("swaps", "lacks") or (change and may_differ):
-                return token, seq
+            if change in _SURE or (change and may_differ):
+                return written, seq
         return None
 
 
+_SURE: Final = ("swaps", "lacks")
 _SURE_DIGITS_MIN: Final = 4
 _NO_LETTERS_MIN: Final = 9  # digits of an id without letters, which is longer than a date
 _DATE_INSIDE: Final = re.compile(r"(?:19|20)\d\d([-_]?)(?:0[1-9]|1[0-2])\1[0-3]\d")
@@ -220,6 +221,8 @@ def _one_before(token: str) -> str:
 
 def _change(one: str, other: str) -> str:
     """Return how two texts differ, if that is a slip: `swaps`, `lacks`, `differs`; else empty."""
+    if abs(len(one) - len(other)) > 1:
+        return ""
     start = next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -317,6 +320,16 @@ class CopiedNumbers(_Copies):
                 command = f"search {{session}} {shlex.quote(written)}"
                 self._found[number.digits] = Finding("wrong_number", seq, agent, says, command)
                 return
+
+
+def copied_from(text: bytes, value: str) -> str:
+    """Return the id or number in a text of which a slip makes a value; empty if none does."""
+    for said in _numbers(value.encode()):
+        given = {one.digits: one.written for one in _numbers(text)}
+        like = next((given[one] for one in said.slips() if one in given), "")
+        return like if _decimals(like) == _decimals(value) else ""
+    wanted = value.casefold() if _ID.fullmatch(value) else ""
+    return next((one for one in _tokens(text) if wanted and _change(wanted, one.casefold()) in _SURE), "")
 
 
 _DECIMALS: Final = re.compile(r"[.,](\d+)$")

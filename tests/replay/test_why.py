@@ -13,13 +13,17 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.replay.why import parts_of
+from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryReader
+from callboard.runtime.models.scripted import call, say
 from tests.golden import SESSIONS, golden, recorded
 from tests.replay.diagnosis.planted import refused_report, stale
-from tests.replay.diagnosis.user_stories import by_a_program, gave_up_a_task
+from tests.replay.diagnosis.user_stories import by_a_program, gave_up_a_task, price_of, told
 from tests.replay.logs import survey
 from tests.replay.stories import WRONG, fork_of_a_fork, poisoned_sum
 from tests.tables import table
+
+LOOK = call("price_of", order="A-1")
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +144,25 @@ def test_a_value_is_followed_to_the_model_that_made_it_up() -> None:
     source = recording.why(answer.seq, total).source
     assert isinstance(source[-1].body, ModelReplied)
     assert source[-1].recipient == "host"
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "like"),
+    [
+        ("A-1 costs 49,100.", "49,100", "41900"),
+        ("A-1 costs 83,800 in all.", "83,800", ""),
+        ("It is order ORD-48231.", "ORD-48231", "ord-48213"),
+        ("It is order ORD-48219.", "ORD-48219", ""),
+    ],
+)
+def test_a_value_with_a_slip_names_the_input_that_is_nearly_the_same(
+    said: str, value: str, like: str
+) -> None:
+    recording = told(Agent("host", tools=[price_of]), "And ord-48213?", {"host": [LOOK, say(said)]})
+    (end,) = (one for one in recording.events if isinstance(one.body, AskEnded))
+    found = recording.why(end.seq, value).like
+    assert (found is not None and found[0]) == (like or False)
+    assert found is None or found[1].kind == ("ToolReturned" if like == "41900" else "Begin")
 
 
 def test_a_value_is_followed_to_the_prompt(recording: Recording) -> None:

@@ -24,7 +24,7 @@ def _slips(*given: bytes, asked: str = "ord-48213") -> list[str]:
     for seq, output in enumerate(given):
         _returned(check, 2 * seq + 1, b"{}", output)
     _returned(check, 99, b'{"order": "%s"}' % asked.encode(), b'"cancelled"', "write")
-    return [finding.command for finding in check.findings()]
+    return [finding.command.casefold() for finding in check.findings()]
 
 
 @table(
