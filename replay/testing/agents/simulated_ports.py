@@ -3,7 +3,7 @@
     policy    a function of the request, a script, or a dict of these: anything for `ScriptedModel`, or a
               `ScriptedModel` itself. Agents with a model of their own use that.
     tools     fakes by name: functions of the call's arguments. Without one a `read` tool runs for real, and
-              any other is not run and says so.
+              any other is not run and says so. A `Tool` that no agent has is one that its servers list.
 
 A policy or tool that does not answer at once is refused, since a simulation has no time.
 """
@@ -67,8 +67,8 @@ from callboard.runtime.tools.tool import Tool
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 """The replies of the models."""
 
-Fakes: TypeAlias = Mapping[str, Callable[..., object]]
-"""The stand-ins for tools, by name: functions of the call's arguments."""
+Fakes: TypeAlias = Mapping[str, Callable[..., object] | Tool]
+"""The stand-ins for tools, by name: functions of the call's arguments, or tools that a server would list."""
 
 Decision: TypeAlias = ApprovalAnswer | bool | str
 """A person's decision: True approves; False, or a reason, denies; an `ApprovalAnswer` says all of it."""
@@ -96,7 +96,7 @@ def scenario_of(
     watch: ReadWatch,
 ) -> Scenario:
     """Return all agents that a host can reach, as a scenario in which nothing is asked yet."""
-    agents = roster(host)
+    agents = _with_listed(roster(host), tools)
     model = _model(host, policy)
     return Scenario(
         [agent.profile() for agent in agents.values()],
@@ -239,13 +239,26 @@ def setup_of(setup: Callable[[], object] | None, watch: ReadWatch) -> Callable[[
     return begins
 
 
+def _with_listed(agents: Mapping[str, Agent], fakes: Fakes | None) -> Mapping[str, Agent]:
+    """Return the agents; those with servers have the tools that stand for listed ones. Raises MisuseError."""
+    asking = next((one for one in agents.values() if one.sources), None)
+    if asking and fakes is None:  # else all their calls would fail, and a campaign be green about nothing
+        raise MisuseError(
+            f"agent {asking.name!r} has the tools of {asking.sources[0].label!r}, and a simulation asks no "
+            "server: give the tools that are called, tools={NAME: a function with @tool}, or none, tools={}"
+        )
+    own = {tool.name for agent in agents.values() for tool in agent.all_tools}
+    listed = [one for name, one in (fakes or {}).items() if isinstance(one, Tool) and name not in own]
+    return {name: one.with_tools(listed) if one.sources else one for name, one in agents.items()}
+
+
 def tools_of(agents: Mapping[str, Agent], fakes: Fakes, watch: ReadWatch) -> Callable[[], ProcessTools]:
     """Return a function that makes the tools of a process. Raises MisuseError for a wrong fake."""
-    tools = {name for agent in agents.values() for name in (*agent.later_tools, *agent.tools)}
-    if unknown := sorted(set(fakes) - tools):
+    tools = {one.name: one for agent in agents.values() for one in agent.all_tools}
+    if unknown := sorted(set(fakes) - set(tools)):
         raise MisuseError(f"no agent has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
     for name, fake in fakes.items():
-        if not callable(fake):
+        if not callable(fake) and fake is not tools[name]:
             raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")
     return lambda: partial(_answered, SessionTools(agents), fakes, watch)
 
@@ -308,7 +321,7 @@ def _fake_for(name: str) -> str:
 
 
 def _used(
-    tool: Tool, fake: Callable[..., object] | None, context: ToolContext, call: CallTool
+    tool: Tool, fake: Callable[..., object] | Tool | None, context: ToolContext, call: CallTool
 ) -> ToolOutcome:
     most = DEFAULTS.max_tool_output_chars or 0
     try:
@@ -318,7 +331,8 @@ def _used(
     if fake is None and tool.effect != "read":  # a campaign would repeat its effect thousands of times
         return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
     try:
-        value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=JsonObject))
+        arguments = msgspec.json.decode(call.arguments, type=JsonObject)
+        value = fake(**arguments) if fake is not tool and callable(fake) else bound()
         found = _at_once(value, f"tool {tool.name}", _fake_for(tool.name))
         if isinstance(found, ToolOutput):
             return replace(unified_outcome(found, context, most, tool.output), telemetry=None)

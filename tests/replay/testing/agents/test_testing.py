@@ -3,14 +3,14 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from callboard import Agent, Limits, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard import Agent, Limits, ScriptedModel, Tool, ToolContext, call, calls, fail, say, tool
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.port_messages import RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
@@ -21,6 +21,7 @@ from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.protocol import ModelAnswer
 from callboard.runtime.models.scripted import Policy as ScriptedPolicy
 from callboard.runtime.models.scripted import Step
+from callboard.runtime.tools.sources import LiveSource, ToolSource
 from callboard.testing import (
     BrokenRules,
     Faults,
@@ -109,6 +110,49 @@ def test_a_fake_stands_in_for_a_tool_and_may_raise() -> None:
     assert any("disk full" in text for text in outputs(simulate(HOST, policy, tools={"save": broken})))
     with pytest.raises(MisuseError, match="no agent has a tool 'nonsense'; tools: look, peek, save"):
         simulate(HOST, policy, tools={"nonsense": fake})
+
+
+def test_tools_of_a_server_are_given_and_never_left_out_in_silence() -> None:
+    class Rates(ToolSource):
+        label = "rates"
+
+        def live(self) -> LiveSource:
+            raise AssertionError("no server is asked")
+
+        def secrets(self) -> Mapping[str, str]:
+            return {}
+
+    @tool
+    def rate(pair: str, ctx: ToolContext) -> str:
+        """Tell a rate."""
+        return f"{ctx.address}: {pair} at 1.08"
+
+    clerk = Agent("clerk", tools=[Rates()])
+    host = Agent("host", agents=[clerk, Agent("other")])
+    tasks = [call("task", agent=name, prompt="Find it.") for name in ("clerk", "other")]
+    script: dict[str, list[Step]] = {
+        "host": [calls(*tasks), say("x")],
+        "clerk": [call("rate", pair="EURUSD"), say("done")],
+        "other": [call("rate", pair="EURUSD"), say("done")],
+    }
+    with pytest.raises(MisuseError, match=r"agent 'clerk' has the tools of 'rates'.*tools=\{NAME"):
+        explore(host, script, runs=1)
+    plain = Tool("rate", "Tell a rate.", {"type": "object"}, lambda arguments: f"given {arguments['pair']}")
+    for given, said in ((rate, '"host.1: EURUSD at 1.08"'), (plain, '"given EURUSD"')):
+        run = simulate(host, script, tools={"rate": given})
+        assert outputs(run) == [said]
+        assert [(one.address, one.tool) for one in run.world.effects] == [("host.1", "rate")]
+    assert outputs(simulate(host, script, tools={})) == []
+    with pytest.raises(MisuseError, match="no agent has a tool 'rate'"):
+        simulate(host, script, tools={"rate": lambda pair: 1})
+    # A tool as a fake of an agent's own one is in its place: the agent's function does not run.
+    found = simulate(HOST, [call("save", text="kept"), say("x")], tools={"save": tool(name="save")(_instead)})
+    assert (outputs(found), "kept" in RAN) == (['"not kept"'], False)
+
+
+def _instead(text: str) -> str:
+    """Say what was not kept."""
+    return f"not {text}"
 
 
 def test_a_schedule_makes_the_same_run_again() -> None:
