@@ -30,6 +30,8 @@ _MARKS: Final = {
 _DATA_URL: Final = re.compile(r"(?i)data:([\w.+-]{1,100}/[\w.+-]{1,100})?(?:;[\w=.+-]{1,100}){0,9};base64,")
 _BLOCKS_MAX: Final = 1_000
 _BLOCK_CHARS: Final = 4_000  # of a block that is shown as its JSON
+_WORD: Final = re.compile(r"-?\w+(?:\.\w+)*(?:[+-]\d+)?")
+_COMPARED_CHARS: Final = 100_000_000  # in the texts of a result, for the values of its structured data
 _TRUE: Final = (True, "true", "True", 1)
 Block = dict[str, object]
 KEPT_CHARS_MAX: Final = 1_000_000
@@ -67,7 +69,12 @@ def read_result(given: object) -> Result:
     content, data = given.get("content"), given.get("structuredContent")
     if content is None and data is None:
         return _oldest(given)
-    return Result(_blocks(content) or _structured(data), given.get("isError") in _TRUE)
+    blocks = _blocks(content)
+    if data is not None and not (blocks and _tells(blocks, data)):
+        (more,) = _structured(data)
+        is_text = bool(blocks) and blocks[-1]["type"] == "text"  # one text stays one
+        blocks[-1:] = [_text(f"{blocks[-1]['text']}\n{more['text']}")] if is_text else [*blocks[-1:], more]
+    return Result(blocks, given.get("isError") in _TRUE)
 
 
 def _oldest(given: dict[str, object]) -> Result:
@@ -90,9 +97,36 @@ def _blocks(content: object) -> list[Block]:
     return blocks
 
 
+def _tells(blocks: list[Block], data: object) -> bool:
+    """Return whether the texts of a result have every value of its structured data, in any form.
+
+    Most servers say the same twice, as the protocol asks them to. Others say only how much there is.
+    """
+    text = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
+    try:
+        if json.loads(text) == data:
+            return True  # however large
+    except (ValueError, RecursionError):
+        pass
+    words = set(_WORD.findall(text.lower()))
+    left, looks = [data], _COMPARED_CHARS // (len(text) + 1)
+    while left and looks:
+        looks -= 1
+        match left.pop():
+            case dict(held):
+                left += held.values()
+            case list(held):
+                left += held
+            case str(said):
+                forms = (said.strip(), *(json.dumps(said, ensure_ascii=one)[1:-1] for one in (True, False)))
+                if not any(form in text for form in forms):
+                    return False
+            case bool() | int() | float() as said if json.dumps(said) not in words:
+                return False
+    return not left
+
+
 def _structured(data: object) -> list[Block]:
-    if data is None:
-        return []
     try:
         return [_text(json.dumps(data, ensure_ascii=False))]
     except RecursionError:

@@ -51,7 +51,52 @@ def test_one_text_is_a_text_and_several_are_blocks() -> None:
 
 def test_structured_data_is_text_where_there_is_nothing_else() -> None:
     assert value(structured_content={"a": ["\u00e9"]}) == '{"a": ["\u00e9"]}'
-    assert value(text("one"), structured_content={"a": 1}) == "one"
+
+
+# As servers repeat their data: as JSON of any style, in words, without the wrapper, item by item.
+@table(
+    ("texts", "data"),
+    [
+        (['{"b": [1, 2], "a": true}'], {"a": True, "b": [1, 2]}),
+        (["5"], {"result": 5}),
+        (["a", "b\nc"], {"result": ["a", "b\nc"]}),
+        (["| A-1 | open | 1.5 |"], {"rows": [{"id": "A-1", "state": "open", "hours": 1.5}]}),
+        (['{"q": "\\u00e9 \\"x\\"\\n"}'], {"q": '\u00e9 "x"\n'}),
+        (["ok"], {}),
+        (["ok"], {"next": None, "more": []}),
+        (["n: -3, m: 1e+20"], {"n": -3, "m": 1e20}),
+    ],
+)
+def test_structured_data_that_the_texts_tell_is_not_said_again(texts: list[str], data: Any) -> None:
+    content = [{"type": "text", "text": one} for one in texts]
+    assert raw({"content": content, "structuredContent": data}) == raw({"content": content})
+
+
+@table(
+    ("said", "data"),
+    [
+        ("2 issues listed", {"issues": ["A-1", "A-2"]}),
+        ("13 issues", {"open": 3}),
+        ("done", {"ok": False}),
+        ("A-1", {"id": "A-1", "note": "\u00e9"}),
+    ],
+)
+def test_structured_data_beyond_the_texts_stands_behind_them(said: str, data: Any) -> None:
+    result = {"content": [{"type": "text", "text": said}], "structuredContent": data, "isError": True}
+    whole = f"{said}\n{json.dumps(data, ensure_ascii=False)}"
+    assert (raw(result), read_result(result).text) == (whole, whole)
+    assert [block["type"] for block in value(image(), structured_content=data)] == ["image", "text"]
+
+
+def test_structured_data_of_a_large_result_is_compared_within_a_bound() -> None:
+    data = {"rows": ["x" * 1_000] * 1_000}
+    for words, is_again in ((json.dumps(data, indent=1), False), ("\n".join(data["rows"]), True)):
+        found = raw({"content": [{"type": "text", "text": words}], "structuredContent": data})
+        assert (found != words) is is_again
+    deep: list[Any] = []
+    for _ in range(500):
+        deep = [deep]
+    assert raw({"content": [{"type": "text", "text": "deep"}], "structuredContent": deep}) == "deep"
 
 
 def test_images_and_embedded_resources_are_blocks() -> None:
