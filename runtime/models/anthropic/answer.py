@@ -10,7 +10,8 @@ A stream is joined from its events into the message that the service would send 
       content_block_start                          the first part of a block
         content_block_delta*                       an addition to it
       content_block_stop                           its end; a block that max_tokens cuts has none
-    message_delta                                  stop reason; usage, in totals that replace earlier ones
+    message_delta                                  stop reason; usage, in totals that replace earlier ones (a
+                                                   zero replaces none if the prompt would shrink by it)
     message_stop                                   the end
 
 Blocks are named by their index. Where that is absent or the same for all, as behind some proxies, a piece
@@ -41,6 +42,7 @@ from callboard.runtime.models.failures import CallFailed, broken_stream, garbage
 from callboard.runtime.models.protocol import ModelAnswer
 
 # Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
+_PROMPT: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
 
 BLOCKS_MAX: Final = 10_000
@@ -376,4 +378,11 @@ class StreamedMessage:
         """Take the stop reason and the usage of a `message_delta`. A null count means "as before"."""
         self._message = {**self._message, **or_empty(dict, delta)}
         counts = or_empty(dict, usage).items()
-        self._usage.update((key, value) for key, value in counts if value is not None)
+        now = {**self._usage, **{key: value for key, value in counts if value is not None}}
+        if _prompt(now) < _prompt(self._usage):  # gateways put 0 for the prompt that they do not know here
+            now |= {key: self._usage[key] for key in _PROMPT if now.get(key) == 0 and key in self._usage}
+        self._usage = now
+
+
+def _prompt(usage: dict[str, object]) -> int:
+    return sum(count for key in _PROMPT if type(count := usage.get(key)) is int)

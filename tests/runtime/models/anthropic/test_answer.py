@@ -320,6 +320,31 @@ def test_totals_replace_earlier_ones_and_nulls_do_not() -> None:
     assert answer.usage == Usage(10, 50, 8)
 
 
+# Input, cache read and cache write at the start and in the delta. Gateways that do not know the prompt at the
+# end write 0; others tell it only then, and correct the start by the part that came from the cache.
+@table(
+    ("first", "last", "expected"),
+    [
+        ((500, 0, 0), (0, None, None), (500, 0, 0)),
+        ((500, 300, 50), (0, 0, 0), (500, 300, 50)),
+        ((180, 1024, 0), (0, 1024, 0), (180, 1024, 0)),
+        ((0, 0, 0), (11, 0, 0), (11, 0, 0)),
+        ((1204, 0, 0), (180, 1024, 0), (180, 1024, 0)),
+        ((1204, 0, 0), (0, 1204, 0), (0, 1204, 0)),
+        ((900, 0, 0), (700, 0, 0), (700, 0, 0)),
+    ],
+)
+def test_a_zero_of_the_end_replaces_no_count_of_the_prompt(
+    first: Sequence[int], last: Sequence[int | None], expected: Sequence[int]
+) -> None:
+    keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    start, *_, delta, stop = events_of(message(text("Hi.")))
+    start["message"]["usage"] = {**dict(zip(keys, first, strict=True)), "output_tokens": 1}
+    usage = {**dict(zip(keys, last, strict=True)), "output_tokens": 5}
+    answer, _ = put_together([start, {**delta, "usage": usage}, stop])
+    assert answer.usage == Usage(expected[0], 5, *expected[1:])
+
+
 def test_after_a_fallback_the_model_is_the_one_that_answered() -> None:
     hop = {"type": "fallback", "from": {"model": "claude-test"}, "to": {"model": "claude-other"}}
     answer, _ = put_together(events_of(message(hop, text("Hi."))))
