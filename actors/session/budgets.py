@@ -89,7 +89,7 @@ class BudgetPolicy:
             if name in new and scope and is_period_of(scope.budget.per, period) and period > scope.period:
                 scope.begin(period)
         for name, period, amount in spent:
-            if name in new and (scope := self._scopes[name]).period == period:
+            if name in new and (scope := self._scopes[name]) and scope.period == period:
                 scope.spent.add(amount)
         for one in reserved:
             if one.key.session in self._running:

@@ -41,8 +41,8 @@ from callboard.runtime.models.call_arguments import CallBlock, Settled, is_objec
 from callboard.runtime.models.failures import CallFailed, broken_stream, garbage_answer, or_empty
 from callboard.runtime.models.protocol import ModelAnswer
 
-# Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _PROMPT: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+# Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
 
 BLOCKS_MAX: Final = 10_000
