@@ -111,6 +111,15 @@ class LiveSessions:
         if self.leases is not None and session_id not in self:
             self.leases.let_go(session_id)
 
+    @contextmanager
+    def releasing(self, session_id: str) -> Iterator[None]:
+        """Give the lease of a session back if it does not begin here."""
+        try:
+            yield
+        except BaseException:
+            self.let_go(session_id)
+            raise
+
     async def wait_for_code(
         self, session_id: str, agent: Agent, error: Diverged, *, models: Iterable[str] = ()
     ) -> None:

@@ -175,10 +175,10 @@ class SessionStarter(ForkStarter):
         """
         scope = Scope(self.secrets.learn)
         try:
-            yield scope
+            with self.live.releasing(session_id):
+                yield scope
         except BaseException as error:
             self.sources.release(scope)
-            self.live.let_go(session_id)
             if self.is_closed and isinstance(error, StoreError):
                 raise closed_before(session_id) from error
             raise
@@ -269,7 +269,7 @@ class SessionStarter(ForkStarter):
         rules = ResumeRules(
             "accept", session._types, found.models, has_deps=True, files=deps.files, ends_at=ends_at
         )
-        with self.live.claim(name, steal=False):
+        with self.live.releasing(name), self.live.claim(name, steal=False):
             await self.live.hold(name, host)
             taken = await take_over(self.log, name, found.opened, rules)
             session._bound = await self.budgets.go_on(name, taken.epoch, taken.recorded)

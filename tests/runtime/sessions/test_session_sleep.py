@@ -458,12 +458,29 @@ async def _closed(runtime: Runtime) -> type[Exception]:
     return SessionEnded
 
 
+class Leases:
+    """The leases of this process, as a log that several processes open keeps them. held: the sessions."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+    async def hold(self, session: str, host: str, *, steal: bool) -> str:
+        """Take the lease of a session, which no other process has."""
+        self.held.add(session)
+        return ""
+
+    def let_go(self, session: str) -> None:
+        """Give the lease of a session back."""
+        self.held.discard(session)
+
+
 @pytest.mark.parametrize("happens", [_deleted, _resumed_here, _resumed_and_left, _closed])
 def test_what_keeps_it_from_coming_back_is_raised_each_time(
     happens: Callable[[Runtime], Awaitable[type[Exception]]],
 ) -> None:
     async def scene() -> None:
         async with a_runtime(MemoryLog(), 60) as runtime:
+            leases = runtime._live.leases = Leases()
             session = await runtime.open(HOST, session_id=NAME)
             await session.ask("go", request_id="0")
             session._sleep_if_idle()
@@ -474,6 +491,7 @@ def test_what_keeps_it_from_coming_back_is_raised_each_time(
                     await session.ask("next")
                 with pytest.raises(error):
                     await session.close()
+                assert (NAME in leases.held) == (NAME in runtime._live), "another process may have it"
             assert (await session.ask("go", request_id="0")).is_ok
 
     asyncio.run(scene())
