@@ -1,9 +1,11 @@
 """The order of the tests, their folders in memory, limits of time, skips, garbage collection."""
 
 import gc
+import importlib
 import inspect
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tests.skips import Skips
 LONGEST = ("tests/replay/testing/agents/test_guide.py", "tests/test_wheel.py")
 """Tests of many seconds. By name they would be the last, with nothing left to do for the other process."""
 
+ROOT = Path(__file__).parent.parent
 RAM = Path("/dev/shm")
 RAM_FREE_MIN = 2 << 30
 """The suite writes up to 300 MB at a time, most of which pytest removes after each test."""
@@ -63,6 +66,17 @@ def _is_ram_usable() -> bool:
     if not RAM.is_dir() or not os.access(RAM, os.W_OK):
         return False
     return shutil.disk_usage(RAM).free >= RAM_FREE_MIN and not os.statvfs(RAM).f_flag & os.ST_NOEXEC
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    # Two processes collect the whole suite at once, and a fresh checkout has no bytecode: they begin at its
+    # two ends, so that each compiles one half, and not all of it.
+    is_whole = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_whole and os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
+        for path in sorted(Path(__file__).parent.rglob("test_*.py"), reverse=True):
+            with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+                importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)
