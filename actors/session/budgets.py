@@ -84,13 +84,15 @@ class BudgetPolicy:
             self._scope(name)
         spans = [(name, period) for name, period, _ in spent]
         for name, period in (*spans, *(span for one in reserved for span in one.spans)):
-            scope = self._scopes.get(name)
+            if name not in new:
+                continue
+            scope = self._scopes[name]
             # A row of a later period than the clock's says that the clock was set back.
-            if name in new and scope and is_period_of(scope.budget.per, period) and period > scope.period:
+            if is_period_of(scope.budget.per, period) and period > scope.period:
                 scope.begin(period)
         for name, period, amount in spent:
-            if name in new and (scope := self._scopes[name]) and scope.period == period:
-                scope.spent.add(amount)
+            if name in new and self._scopes[name].period == period:
+                self._scopes[name].spent.add(amount)
         for one in reserved:
             if one.key.session in self._running:
                 continue

@@ -264,8 +264,21 @@ def cut_short() -> Iterator[tuple[str, Fork]]:
         yield f"cut short, {effects}", Fork(scenario, log[:end], 2, effects=effects)
 
 
+def allowed() -> Iterator[tuple[str, Fork]]:
+    """Yield a fork in which a person may let a tool run that the recording ran in another turn."""
+
+    def policy(request: ModelRequest) -> Reply:
+        turn = request.turn + (request.turn > 1 and "other" in told(request))
+        return [calls(LOOK), calls(LOOK), calls(PUT), DONE][turn - 1]
+
+    scenario = Scenario([profile("host", [], ["look"], repeats=["put"])], policy, [ask()])
+    changed: dict[Place, Json] = {("host", 1, 0): text_json("other")}
+    yield "allowed", Fork(replace(scenario, faults=CRASHES), recorded(scenario), None, changed, "ask")
+
+
 FORKS: Final[Mapping[str, Fork]] = (
     dict(cut_short())
+    | dict(allowed())
     | dict(in_copies())
     | dict(after_a_minute())
     | {

@@ -102,8 +102,8 @@ PLAYBACK: Final = (
         "effects-run-silently",
         "A tool with an effect runs in a fork of recorded effects.",
         "session.playback",
-        '        if not isinstance(body, CallTool) or body.effect == "read":\n            return Work(request)\n',
-        "        if isinstance(body, CallTool):\n            return Work(request)\n",
+        '        if not isinstance(body, CallTool) or body.effect == "read" or',
+        "        if isinstance(body, CallTool) or",
     ),
     Mutant(
         "people-not-asked",
@@ -116,8 +116,8 @@ PLAYBACK: Final = (
         "idempotent-is-read",
         "An idempotent tool runs in a fork as one without an effect.",
         "session.playback",
-        '        if not isinstance(body, CallTool) or body.effect == "read":\n            return Work(request)\n',
-        '        if not isinstance(body, CallTool) or body.effect != "write":\n            return Work(request)\n',
+        'not isinstance(body, CallTool) or body.effect == "read" or request',
+        'not isinstance(body, CallTool) or body.effect != "write" or request',
     ),
     Mutant(
         "old-reads-after-an-effect",
@@ -297,13 +297,6 @@ FILES: Final = (
 
 STARTS: Final = (
     Mutant(
-        "begun-calls-asked-about",
-        "A later process asks a person about a call that an earlier one was allowed to run.",
-        "session.playback",
-        ' or body.effect == "read" or request.seq in self._begun:',
-        ' or body.effect == "read":',
-    ),
-    Mutant(
         "missed-calls-start-in-silence",
         "The log does not say that a call runs whose recorded answer did not fit.",
         "session.fork_starts",
@@ -320,6 +313,13 @@ STARTS: Final = (
 )
 
 TESTED_ALONE: Final = (
+    Mutant(
+        "begun-calls-asked-about",
+        "A later process asks a person about a call that an earlier one was allowed to run.",
+        "session.playback",
+        ' or body.effect == "read" or request.seq in self._begun:',
+        ' or body.effect == "read":',
+    ),
     Mutant(
         "begun-calls-held-again",
         "A later process holds the recorded answer of a call that has begun to run.",

@@ -27,7 +27,7 @@ from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.file_versions import Disk
 from callboard.replay.testing.rules.tool_results import states_at
-from callboard.replay.testing.sessions.fork_world import ForkWorld, with_by
+from callboard.replay.testing.sessions.fork_world import REFUSAL, ForkWorld, with_by
 from callboard.replay.testing.sessions.monitors import (
     FAILS_BY_FAULT,
     NOTHING_LEFT,
@@ -95,8 +95,9 @@ def _run_twice(world: ForkWorld) -> Iterator[str]:
     # A `read` that ran may be lost with its result, and later calls may still be recorded.
     ran = {one[:3] for one in world.effects if one.effect != "read"}
     for event, body in _results(world):
-        if body.reused and (event.recipient, body.turn, body.call) in ran:
-            yield f"event {event.seq} is a recorded result of a call that has run"
+        is_no = body.output == REFUSAL and not getattr(world.log[event.cause - 1].body, "given", None)
+        if (body.reused or is_no) and _call(event) in ran:
+            yield f"event {event.seq} is a {'refusal' if is_no else 'recorded result'} of a call that has run"
 
 
 def _result_twice(world: ForkWorld) -> Iterator[str]:

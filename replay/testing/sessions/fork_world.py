@@ -63,7 +63,7 @@ RECORDED: Final = "recorded"
 _ALLOWS: Final = "person allows "
 _REFUSES: Final = "person refuses "
 _REUSES: Final = "person reuses "
-_REFUSAL: Final = text_json("Not run: a person refused this call")
+REFUSAL: Final = text_json("Not run: a person refused this call")
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class ForkWorld(SessionWorld):
     def _refuse(self, request: Event) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        refused = ToolReturned(call.turn, call.call, "error", _REFUSAL)
+        refused = ToolReturned(call.turn, call.call, "error", REFUSAL)
         self.answer(request, Post(request.sender, refused))
 
     def _reuse(self, place: str) -> None:
