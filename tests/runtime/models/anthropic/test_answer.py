@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -339,10 +338,8 @@ def test_a_zero_of_the_end_replaces_no_count_of_the_prompt(
     first: Sequence[int], last: Sequence[int | None], expected: Sequence[int]
 ) -> None:
     keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    start, *_, delta, stop = events_of(message(text("Hi.")))
-    begun = {**dict(zip(keys, first, strict=True)), "output_tokens": 1}
+    start, *_, delta, stop = events_of(message(text("Hi."), **dict(zip(keys, first, strict=True))))
     usage = {**dict(zip(keys, last, strict=True)), "output_tokens": 5}
-    start = {**start, "message": {**cast(dict[str, object], start["message"]), "usage": begun}}
     answer, _ = put_together([start, {**delta, "usage": usage}, stop])
     assert answer.usage == Usage(expected[0], 5, *expected[1:])
 
