@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -338,7 +339,8 @@ def test_a_zero_of_the_end_replaces_no_count_of_the_prompt(
     first: Sequence[int], last: Sequence[int | None], expected: Sequence[int]
 ) -> None:
     keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    start, *_, delta, stop = events_of(message(text("Hi."), **dict(zip(keys, first, strict=True))))
+    counts: dict[str, Any] = dict(zip(keys, first, strict=True))
+    start, *_, delta, stop = events_of(message(text("Hi."), **counts))
     usage = {**dict(zip(keys, last, strict=True)), "output_tokens": 5}
     answer, _ = put_together([start, {**delta, "usage": usage}, stop])
     assert answer.usage == Usage(expected[0], 5, *expected[1:])
