@@ -4,12 +4,10 @@ Terminal, page, transcript, charts and search draw from this table and have no w
 of an event among turns and calls is `place_names.call_name`.
 
     words_of(event.body)      what happens, in one line, without the parts that the envelope shows
-    topic_of(event.body)      the part of a session that it belongs to, which lists and the page colour
     fails(event.body)         it tells of a failure or of a refusal
-    links_of(event.body)      further events that it names, beside its cause
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -67,11 +65,6 @@ def words_of(body: m.AnyMessage) -> str:
     return DESCRIPTIONS[type(body)].words(body)
 
 
-def topic_of(body: m.AnyMessage) -> Topic:
-    """Return the part of a session that a message belongs to."""
-    return DESCRIPTIONS[type(body)].topic
-
-
 def title_of(body: m.AnyMessage) -> str:
     """Return the heading of a message in a transcript."""
     return DESCRIPTIONS[type(body)].title
@@ -80,13 +73,6 @@ def title_of(body: m.AnyMessage) -> str:
 def fails(body: m.AnyMessage) -> bool:
     """Return True if a message tells of a failure, or of a refusal."""
     return DESCRIPTIONS[type(body)].fails(body)
-
-
-def links_of(body: m.AnyMessage) -> Iterator[int]:
-    """Yield the seqs of the events that a message names."""
-    for field in DESCRIPTIONS[type(body)].links:
-        named = getattr(body, field)
-        yield from (named if isinstance(named, tuple) else (named,) if named else ())
 
 
 def _forked(body: c.Forked) -> str:

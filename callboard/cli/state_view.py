@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 from rich.text import Text
 
-from callboard.actors.agent.open_calls import OpenCall
 from callboard.actors.agent.state import AgentState
 from callboard.actors.session.shared_state import Cell, SharedState
 from callboard.actors.session.step import ActorState
@@ -178,10 +177,6 @@ def _ask(ask: AskState | None) -> dict[str, str]:
     if ask is None:
         return {}
     return {"ask": f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"}
-
-
-def _open_call(call: OpenCall) -> str:
-    return f"{safe_line(call.use.name, 64)} ({call.stage})"
 
 
 def _agent(state: AgentState) -> dict[str, str]:

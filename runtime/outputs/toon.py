@@ -37,7 +37,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 import msgspec
 
 from callboard.actors.protocol.immutable import Json
-from callboard.runtime.sanitize import to_json
 
 Plain: TypeAlias = str | int | float | bool | None
 """A JSON value without parts."""
@@ -85,14 +84,6 @@ def kind_of(value: JsonValue) -> Kind:
             return "mapping"
         case _:
             return "table" if is_record_list(value) else "list"
-
-
-def json_value(value: object) -> JsonValue:
-    """Return a Python value as JSON has it: structs, dataclasses and models become dicts.
-
-    Raises InvalidPrompt for a value that JSON cannot hold.
-    """
-    return read_json(to_json(value, what="it"))
 
 
 def read_json(raw: Json) -> JsonValue:

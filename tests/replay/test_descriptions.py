@@ -10,7 +10,6 @@ from callboard.actors.protocol.client_messages import Ask, Resumed
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, Delegate, ReportJudged, TurnRequested
 from callboard.actors.protocol.port_messages import (
-    CallModel,
     CallTool,
     ModelReplied,
     ToolReturned,
@@ -20,7 +19,7 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.cli.event_lines import summary_of
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.descriptions import CHARS_MAX, DESCRIPTIONS, links_of, title_of, topic_of, words_of
+from callboard.replay.descriptions import CHARS_MAX, DESCRIPTIONS, title_of, words_of
 from callboard.replay.exports.transcript import transcript
 from callboard.replay.formats import whole_prompt
 from callboard.replay.recording import Recording
@@ -57,12 +56,6 @@ def test_every_kind_of_event_has_one_description() -> None:
         assert fields.issuperset(one.links), kind
 
 
-def test_the_links_of_an_event_are_the_events_that_it_names() -> None:
-    assert [*links_of(TurnRequested(2, 1, Need(), "", new=(4, 7)))] == [4, 7]
-    assert [*links_of(CallModel("host", 5))] == [5]
-    assert [*links_of(Ask("1", raw("x")))] == []
-
-
 def test_the_page_the_terminal_and_the_transcript_say_an_event_in_the_same_words() -> None:
     recording = Recording.open(MemoryReader(survey()))
     page, events = PageData(page_of(recording)), [*recording.events]
@@ -72,7 +65,7 @@ def test_the_page_the_terminal_and_the_transcript_say_an_event_in_the_same_words
         assert said.startswith(page.words[event.seq][1:].removesuffix("…"))
         assert summary_of(event.body) == safe_line(said, CHARS_MAX)
         assert page.words[event.seq][0] == ("!" if is_failure(event) else ">")
-        assert page.summary["kinds"][event.kind][0] == topic_of(event.body)
+        assert page.summary["kinds"][event.kind][0] == DESCRIPTIONS[type(event.body)].topic
     shown = "".join(transcript("s", events))
     for event in events:
         if isinstance(event.body, Ask | ToolReturned):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.errors import InvalidPrompt
-from callboard.runtime.outputs.toon import is_plain, json_value, kind_of, toon, with_folded_keys
+from callboard.runtime.outputs.toon import is_plain, kind_of, toon, with_folded_keys
 from tests.effort import effort
 from tests.runtime.outputs.json_values import VALUES
 from tests.tables import table
@@ -131,12 +130,6 @@ class Box:
 )
 def test_the_kind_of_a_value(value: object, kind: str) -> None:
     assert kind_of(value) == kind
-
-
-def test_objects_become_what_json_has_for_them() -> None:
-    assert json_value([Box("a"), (1, 2)]) == [{"label": "a"}, [1, 2]]
-    with pytest.raises(InvalidPrompt, match="it"):
-        json_value({"a": object()})
 
 
 def test_a_list_is_not_plain() -> None:
