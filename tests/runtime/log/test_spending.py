@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import SessionNotFound
+from callboard.actors.protocol.errors import SessionNotFound, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stopped
 from callboard.actors.protocol.usage import ZERO, Need, Usage
@@ -62,9 +62,9 @@ class Store:
         self.spending = log.spending
         self.seq = 0
 
-    async def append(self, *changes: SpendingChange, head: int | None = None) -> object:
+    async def append(self, *changes: SpendingChange, head: int | None = None, sender: str = "host") -> object:
         self.seq += 1
-        event = Event(self.seq, 5, "host", "supervisor", 0, Stopped())
+        event = Event(self.seq, 5, sender, "supervisor", 0, Stopped())
         at = self.seq - 1 if head is None else head
         (answer,) = await self.log.append([Append("s", at, 1, [event], changes)])
         return answer
@@ -114,6 +114,9 @@ async def test_a_reservation_is_stored_with_its_event_and_its_settlement_too(sto
 async def test_events_that_are_refused_change_no_spending(store: Store) -> None:
     await store.append(call(1))
     assert isinstance(await store.append(Settlement(call(1), Need(30, 3)), head=7), Exception)
+    assert await store.spending.read() == Spending((), (call(1),))
+    store.seq = 1
+    assert isinstance(await store.append(Settlement(call(1), Need(30, 3)), sender="\ud800"), StoreFailed)
     assert await store.spending.read() == Spending((), (call(1),))
 
 
