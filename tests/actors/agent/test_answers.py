@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.open_calls import find, put
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
@@ -189,3 +190,15 @@ def test_calls_keep_their_arguments_and_their_tool_until_their_answer() -> None:
     look, task = [call.use for call in agent.state.calls.open.values()]
     assert (look.name, look.input) == ("look", posts[0].arguments)
     assert task == ToolUse(task.id, "task", Json(b"null"))
+
+
+def test_words_about_changed_arguments_stand_before_those_about_a_form_that_was_declined() -> None:
+    agent = begun()
+    agent.calls("look")
+    call = find(agent.state.calls, agent.state.turn, 0)
+    assert call is not None
+    call = replace(call, is_changed=True, use=replace(call.use, declined="No form."))
+    agent.state = replace(agent.state, calls=put(agent.state.calls, call))
+    agent.hears(agent.returned(0))
+    words = [one["text"] for one in agent.conversation()[-1]["content"][-1]["content"]]  # type: ignore[index]  # blocks
+    assert words == [prompts.changed_arguments(call.use.input), "No form.", "done"]

@@ -12,6 +12,7 @@ from callboard.actors.protocol.client_messages import (
     Resumed,
     SessionClosed,
     SessionOpened,
+    ToolsChanged,
 )
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.contracts import Callee
@@ -39,12 +40,12 @@ from callboard.actors.protocol.port_messages import (
     SetTimer,
     TimerFired,
 )
-from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.profiles import ModelSpec, ToolsChange
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
 from callboard.actors.supervisor.asks import host_budget
 from callboard.actors.supervisor.state import Budget
-from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, PROGRAM, profile, tool_spec
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 from tests.tables import table
 
@@ -434,6 +435,23 @@ def test_closing_twice_or_while_draining_says_the_end_once() -> None:
     assert ended(posts).detail == "enough"
     assert said(posts)[-1] == "client:SessionClosed"
     assert head.hears("client", Close()) == []
+
+
+def test_the_record_of_a_host_whose_tools_have_changed_has_the_tools_that_it_begins_with() -> None:
+    head = SessionHarness().opens()
+    head.hears("client", ToolsChanged(ToolsChange((tool_spec("find"),), address="host")))
+    (begin,) = head.asks()
+    record = head.record("host")
+    assert record is not None
+    assert isinstance(begin.body, Begin)
+    assert encode(record.profile) == bytes(begin.body.profile)
+    assert [tool.name for tool in record.profile.tools] == ["find"]
+
+
+def test_a_close_of_a_session_that_is_not_open_yet_keeps_it_from_nothing() -> None:
+    head = SessionHarness()
+    assert head.hears("client", Close()) == []
+    assert said(head.opens().asks()) == ["host:Begin"]
 
 
 def closed_before_the_host_has_drained() -> SessionHarness:

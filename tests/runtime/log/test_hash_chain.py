@@ -311,6 +311,15 @@ def test_a_head_that_was_acknowledged_and_is_not_in_the_log_is_named(known: Head
         verify(chain, rows, 3, known)
 
 
+def test_a_page_whose_end_is_not_the_acknowledged_head_is_not_given_out() -> None:
+    chain = HashChain()
+    rows = chained(events(1, 3), chain)
+    segments = (Segment("s", Head(0, GENESIS), 3),)
+    pages = chain.checked_pages(segments, lambda name, start, limit: rows, 3, Head(3, b"x" * 32))
+    with pytest.raises(CorruptLog):
+        next(pages)
+
+
 def test_a_log_knows_its_key_by_sixteen_signs() -> None:
     assert HashChain().key_check == ""
     checks = {HashChain(key).key_check for key in (b"a", b"b", b"a" * 32)}

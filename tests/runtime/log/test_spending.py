@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.protocol.errors import SessionNotFound, StoreFailed
+from callboard.actors.protocol.errors import HasForks, SessionNotFound, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Stopped
 from callboard.actors.protocol.usage import ZERO, Need, Usage
@@ -219,3 +219,14 @@ def test_a_list_of_charges_is_the_callers_own() -> None:
     asyncio.run(spending.hand_over("s", 2, [], [CALL], 9))
     asyncio.run(spending.unlogged()).clear()
     assert asyncio.run(spending.unlogged()) == [Unlogged(CALL, 9)]
+
+
+@every_store
+async def test_a_session_that_may_not_be_deleted_keeps_its_reservations(store: Store) -> None:
+    await store.append(call(1))
+    await store.log.fork("f", 0, "", "s", 1)
+    with pytest.raises(HasForks):
+        await store.log.delete("s")
+    assert await store.spending.read() == Spending((), (call(1),))
+    await store.log.delete("s", keep_forks=True)
+    assert (await store.spending.read()).reserved == ()

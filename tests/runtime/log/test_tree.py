@@ -4,8 +4,12 @@ import pytest
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Need
+from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, task
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -80,3 +84,12 @@ def test_the_description_of_a_task_is_shown_where_its_prompt_would_be() -> None:
     kid = tree.nodes["host.1"]
     assert (kid.description, kid.prompt, kid.task) == ("Find the key", "dig", "Find the key")
     assert tree.nodes[HOST].task == tree.nodes[HOST].prompt
+
+
+def test_a_call_without_figures_is_charged_its_own_need_and_not_that_of_the_next() -> None:
+    tree = Tree()
+    for turn, tokens in ((1, 100), (2, 700)):
+        settled = Settled() if turn == 2 else None
+        wanted = TurnRequested(turn, 1, Need(tokens), "d", settled=settled)
+        tree.add(Event(turn, 0, HOST, "supervisor", 0, wanted))
+    assert tree.nodes[HOST].usage.tokens == 100

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from callboard.actors.protocol.errors import SessionFailed, SessionNotFound, StoreFailed
+from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.session.budget_keys import CallKey, Reservation, Settlement
@@ -498,3 +498,28 @@ def test_a_batch_has_the_spending_and_the_usage_of_its_events_and_tells_how_long
     run(work)
     assert [names for _, names in told] == [["a"]]
     assert told[0][0] >= 0
+
+
+def test_one_task_writes_although_a_commit_is_slow() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        log.gate.clear()
+        for seq in (1, 2, 3):
+            writer.stage("a", 1, events(seq, seq))
+            await passes(2)
+        names = [one.get_name() for one in asyncio.all_tasks()]
+        assert names.count("callboard group writer") == 1
+        assert log.batches == [[("a", [1])]]
+        log.gate.set()
+        await writer.flush()
+
+    with_writer(work)
+
+
+def test_no_events_are_refused_as_well_under_another_epoch() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        writer.attach("a", 2)
+        writer.stage("a", 2, [])
+        with pytest.raises(Fenced):
+            writer.stage("a", 1, [])
+
+    with_writer(work)

@@ -463,3 +463,19 @@ def test_a_session_dies_once() -> None:
         assert [type(error) for error in told] == [Fenced]
 
     with_writer(work)
+
+
+def test_a_session_that_dies_is_told_the_cause_and_its_successor_can_be_written_at_that_moment() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        causes: list[str] = []
+        writer.on_durable("a", lambda head: 1 / 0, lambda error: causes.append(repr(error.__cause__)))  # type: ignore[arg-type]  # its result
+        writer.stage("a", 1, events(1, 1))
+        await writer.flush()
+        assert causes == ["ZeroDivisionError('division by zero')"]
+        writer.on_durable("b", lambda head: None, lambda error: writer.stage("b", 2, events(1, 1)))
+        await log.take_over("b")
+        writer.attach("b", 2)
+        assert writer.undurable == 1
+        assert (await writer.wait("b", 1)).seq == 1
+
+    with_writer(work)
