@@ -7,7 +7,7 @@ Rules
   - A method called for no value changes its receiver only, unless that is `self` or `work`.
   - The effects on `work` of its methods, and of the functions that get it first, are those of their
     statements and of all that they call with it. A function that gives it to an unknown one may do more.
-  - A record that `ancestry` copies out of the tree is not a change.
+  - A record that `ancestry` copies out of the tree is not a change, and the state has values only.
   - A local name that is another name of an attribute, as in `records = self._records`, is that attribute.
   - `update_session` changes the fields that a call names. A function changes each list that it gets.
 """
@@ -25,6 +25,7 @@ FOLDER: Final = ROOT / "actors" / "supervisor"
 MODULES: Final = frozenset(path.stem for path in FOLDER.glob("*.py"))
 _WORK: Final = "work"
 _FIELDS: Final = "work.update_session"
+_STATE: Final = "work.state."
 _COPIES: Final = "work.ancestry"
 
 Functions = Mapping[str, ast.FunctionDef]
@@ -175,15 +176,16 @@ class _PureCalls(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = _called(node)
-        if (helper := self._known.get(name)) is None:
-            return self.generic_visit(node)
         self.generic_visit(node)
+        name, given = _called(node), [*node.args, *(one.value for one in node.keywords)]
+        if path_of(node.func).startswith(_STATE):
+            return ast.Tuple([node.func, *given], ast.Load())
+        if (helper := self._known.get(name)) is None:
+            return node
         lists = [path_of(one) for at, one in enumerate(node.args) if at in helper.lists]
         fields = [f"{_WORK}.state.{one.arg}" for one in node.keywords if one.arg] if name == _FIELDS else []
         written = [*(fields or helper.writes), *(f"{one}.*" for one in lists if one)]
-        values = [one for one in node.args if path_of(one) != _WORK]
-        values += (one.value for one in node.keywords)
+        values = [one for one in given if path_of(one) != _WORK]
         values += (_node(one, ast.Load()) for one in (helper.reads if not fields else ()))
         return ast.Tuple([*values, *(_node(one, ast.Store()) for one in written)], ast.Load())
 

@@ -133,6 +133,8 @@ def test_an_act_before_a_return_is_not_seen_by_a_value_that_is_read_after_it() -
         ("work.update_session(live=1)", "work.update_session(phase=2)", 0),
         ("work.update_session(live=1)", "a = work.state.live", 1),
         ("work.cancel_timer(1)", "work.put_record(a)", 0),
+        ("work.put_record(a)", "work.update_session(queue=work.state.queue.put(1, 2))", 0),
+        ("leave(work, 1, 2)", "work.update_session(live=work.state.queue.put(1, 2))", 1),
         ("work.cancel_timer(1)", "work.post(1)", 1),
         ("work.record(a)", "work.delegation_of(b)", 0),
         ("work.record(a)", "work.put_record(b)", 1),
