@@ -27,7 +27,13 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, SetTimer, TimerFired
+from callboard.actors.protocol.port_messages import (
+    BudgetGiven,
+    CancelTimer,
+    SchemaChecked,
+    SetTimer,
+    TimerFired,
+)
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import CallMetadata, Reason, Settled
@@ -446,6 +452,18 @@ def test_an_agent_drains_once_and_leaves_after_all_below_it() -> None:
     head.ends("host")
     head.ends("host")
     assert head.state.live == 0
+
+
+def test_an_agent_that_drains_while_its_request_waits_above_leaves_once_with_the_answer() -> None:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid"), scopes=("*",)).opens()
+    head.asks()
+    delegate(head)
+    head.wants("host.1")
+    head.hears("host", CancelTask(1, 0))
+    head.hears("host.1", Stopped())
+    assert (head.status("host.1"), head.state.live) == ("draining", 2)
+    head.hears("budgets", BudgetGiven("host.1", 1, 1, "cancelled"))
+    assert (head.status("host.1"), head.state.live) == ("gone", 1)
 
 
 def test_an_agent_whose_delegation_has_ended_ends_without_a_second_end() -> None:

@@ -60,6 +60,18 @@ def test_a_report_is_checked_against_the_delegations_schema_within_the_agents_ti
     assert accept.body == CheckSchema(1, "accept", raw(SCHEMA), timeout_ms=2_000)
 
 
+def test_a_report_without_a_schema_ends_its_delegation_at_once() -> None:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid")).opens()
+    head.asks()
+    head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+    posts = reports(head, "host.1")
+    assert verdicts(posts) == [("host.1", 0, "accepted")]
+    ended, host = end(posts), head.record("host")
+    assert ended is not None
+    assert host is not None
+    assert (ended.kind, ended.value, host.delegations.size) == ("reported", ONE, 0)
+
+
 def test_the_check_of_a_report_names_the_type_that_its_schema_was_made_of() -> None:
     typed = [profile(name, ["kid"], schema=SCHEMA, output_type=f"app.{name}") for name in ("host", "kid")]
     head = SessionHarness(*typed).opens()
