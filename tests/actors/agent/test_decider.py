@@ -17,15 +17,19 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     ReportJudged,
+    Stop,
+    Stopped,
     TurnRequested,
     TurnSettled,
 )
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied, ToolReturned
-from callboard.actors.protocol.profiles import CompactRules, Prices
+from callboard.actors.protocol.profiles import CompactRules, ModelSpec, Prices
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import FirstTurn, ModelFailure, SchemaProblem, Settled
 from callboard.replay.testing.sessions.scenario import profile
-from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report
+from callboard.replay.testing.sessions.scripted_replies import Reply, calls, report, request
+from tests.actors.agent.test_compacting import asked_for_summary
+from tests.actors.agent.test_whole_requests import asks, waiting
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
 
 
@@ -511,3 +515,21 @@ def test_an_agent_that_cannot_begin_fails_alone_since_nothing_is_granted_with_it
 def test_a_turn_without_an_upper_bound_is_requested() -> None:
     begin = replace(AgentHarness().begin(), prompt=IMAGE)
     assert first_turn_of("host.1", begin) is None
+
+
+def test_an_empty_reply_to_a_whole_request_is_its_answer_and_not_asked_for_again() -> None:
+    (one,) = asks(waiting(), request("a", "one"))
+    agent = AgentHarness("host.1.1")
+    limits = agent.state.limits
+    agent.hears(Begin(one.implicit, one.prompt, ModelSpec("big", 100), limits, rules=RULES, asked=one.asked))
+    (finished,) = agent.reads(Reply(content=b"[]"))
+    assert isinstance(finished, Finished)
+    assert (finished.kind, finished.value) == ("answered", Json(b"[]"))
+
+
+def test_a_summary_that_comes_after_its_agent_has_failed_is_charged_and_not_taken() -> None:
+    agent = asked_for_summary()
+    agent.fails(ReportJudged(99, 0, "late"))
+    said = Json(b'[{"type":"text","text":"short"}]')
+    assert agent.hears(ModelReplied(agent.state.turn, 1, "ok", said, "end_turn", USED)) == []
+    assert agent.hears(Stop("crashed")) == [Stopped(Settled(USED))]
