@@ -179,6 +179,12 @@ def effects_of(node: ast.AST) -> Effects:
             return Effects(reads=frozenset({path}))
         case ast.Name() | ast.Attribute() if path:
             return _written(path)
+        case ast.Assign(targets=[target], value=ast.Call(func=func, args=[former], keywords=changes)) if (
+            path_of(func).rpartition(".")[2] == "replace"
+            and path_of(target) == path_of(former) != ""
+            and all(one.arg for one in changes)
+        ):
+            return _together(changes) | _written(*(f"{path_of(target)}.{one.arg}" for one in changes))
         case ast.AugAssign(target=target, value=value):
             changed = effects_of(target)
             return changed | Effects(reads=changed.writes) | effects_of(value)

@@ -73,6 +73,17 @@ def swapped(body: str) -> list[str]:
         ("super().__init__(a); self.b = 1", []),
         ("super().__init__(self.b); self.b = 1", ["self.b = 1; super().__init__(self.b)"]),
         ("super().__init__(a); self.go()", ["self.go(); super().__init__(a)"]),
+        ("if a.b: state = replace(state, b=a); state = replace(state, c=1)", []),
+        ("self.a = structs.replace(self.a, b=1); state = self.a.c", []),
+        (
+            "state = replace(state, b=1); state = replace(state, c=state.b)",
+            ["state = replace(state, c=state.b); state = replace(state, b=1)"],
+        ),
+        ("state = replace(state, b=1); a.append(state)", ["a.append(state); state = replace(state, b=1)"]),
+        (
+            "state = replace(state, **a); state = replace(state, c=1)",
+            ["state = replace(state, c=1); state = replace(state, **a)"],
+        ),
         ("self.a = 1; self.b = 2", []),
         ("b = one(a); self.go()", []),
         ("b = self.one(); b += self.two()", []),
