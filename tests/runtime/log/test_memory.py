@@ -8,7 +8,7 @@ import pytest
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import Cancel
-from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreFailed
+from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import TAIL_EVENTS, Append, EventLog, Head, LogReader
@@ -192,6 +192,8 @@ def test_the_size_of_a_log_is_that_of_the_events_and_values_that_it_still_has() 
         lambda log: log.take_over("s"),
         lambda log: log.append([]),
         lambda log: log.read("s"),
+        lambda log: log.create("s", 1, ""),
+        lambda log: log.fork("f", 1, "", "nowhere", 1),
         lambda log: log.head("s"),
         lambda log: log.waiting_since("s"),
         lambda log: log.set_waiting("s", 1),
@@ -211,6 +213,18 @@ def test_a_log_that_is_closed_takes_and_says_nothing(ask: Callable[[MemoryLog], 
         await log.open()
         assert (await log.purge(), await log.vacuum(None), await log.vacuum(9)) == (False, 0, 0)
         assert (await log.head("s"), await log.waiting_since("s"), len(await log.sessions())) == (head, 0, 1)
+
+    run(work)
+
+
+def test_events_that_are_stale_are_refused_as_stale_even_if_they_cannot_be_written() -> None:
+    async def work() -> None:
+        log = MemoryLog()
+        await log.open()
+        await log.create("s", 1, "")
+        unwritable = [event(1, sender="\ud800")]
+        answers = await log.append([Append("s", 0, 2, unwritable), Append("s", 0, 1, unwritable)])
+        assert [type(one) for one in answers] == [Fenced, StoreFailed]
 
     run(work)
 

@@ -218,6 +218,31 @@ def test_events_that_come_while_the_log_is_asked_about_a_cancelled_commit_are_wr
     with_writer(work)
 
 
+def test_a_task_that_is_cancelled_while_it_asks_about_a_commit_leaves_the_question_to_the_next() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        head_of, asked, may_answer = log.head, asyncio.Event(), asyncio.Event()
+
+        async def head(session_id: str) -> Head:
+            asked.set()
+            await may_answer.wait()
+            return await head_of(session_id)
+
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 1))
+        await passes(3)
+        assert writer._task is not None
+        writer._task.cancel()
+        with patch.object(log, "head", head):
+            await asked.wait()
+            writer._task.cancel()
+            may_answer.set()
+            async with asyncio.timeout(5):
+                with pytest.raises(StoreFailed):
+                    await writer.wait("a", 1)
+
+    with_writer(work)
+
+
 # --- closing ----------------------------------------------------------------------------
 
 

@@ -47,9 +47,10 @@ def test_a_part_that_does_not_continue_its_session_is_no_move() -> None:
         Append("s", 3, 1, events(4, 4)),
         Append("s", 3, 2, events(5, 5)),
         Append("s", 3, 2, [event(4, sender="\ud800")]),
+        Append("s", 3, 1, [event(4, sender="\ud800")]),
     ):
         made.add(part, known)
-    assert [type(answer) for answer in made.answers] == [WrongHead, Fenced, WrongHead, StoreFailed]
+    assert [type(answer) for answer in made.answers] == [WrongHead, Fenced, WrongHead, StoreFailed, Fenced]
     assert made.moves == {}
 
 

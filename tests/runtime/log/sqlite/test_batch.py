@@ -208,6 +208,7 @@ def test_one_part_that_is_refused_refuses_the_batch_and_is_not_in_its_plan() -> 
         (appended(Cancel(""), epoch=2), Fenced),
         (appended(Cancel(""), head=4), WrongHead),
         (unwritable, StoreFailed),
+        (unwritable._replace(epoch=2), Fenced),
     ):
         plan = BatchPlan(Rows(), HashChain(), None)
         plan.answers = add_all(plan, refused, appended(Cancel(""), name="b"))
