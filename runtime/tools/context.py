@@ -356,9 +356,9 @@ class LateContext:
             ctx = self._make()
             if self._loop is not None:
                 ctx.begin(self._loop, self._timeout_s)
-            if self.is_cancelled:
-                ctx.cancel()
             self.made = ctx
+            if self.is_cancelled:  # after it is set: the loop may cancel meanwhile, and this be a thread
+                ctx.cancel()
         return self.made
 
     def begin(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:

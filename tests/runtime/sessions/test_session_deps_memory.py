@@ -23,6 +23,7 @@ def test_a_path_is_an_embedded_memory_and_a_memory_stays_itself(tmp_path: Path) 
     assert checked_memory(own) is own
     assert checked_memory(None) is None
     assert memory_of(own, "s1", (), None) is own
+    assert isinstance(memory_of(tmp_path / "memory.db", "s1", (), None), SQLiteMemory)
 
 
 @pytest.mark.parametrize("given", [7, ["memory.db"], object()])

@@ -123,3 +123,46 @@ def test_a_context_that_was_made_begins_and_ends_with_its_call() -> None:
     late.cancel()
     late.end()
     assert noted.said == [("begins", 2.5), "cancelled", "ends"]
+
+
+class CancelledAmid(LateContext):
+    """A context that the loop cancels just when a thread has looked if it is cancelled."""
+
+    flag = is_amid = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        found, is_amid, self.is_amid = self.flag, self.is_amid, False
+        if is_amid:
+            self.cancel()
+        return found
+
+    @is_cancelled.setter
+    def is_cancelled(self, flag: bool) -> None:
+        self.flag = flag
+
+
+class MadeAmid(LateContext):
+    """A context that a thread makes just when the loop has looked if it is made."""
+
+    found: ToolContext | None = None
+    is_amid = False
+
+    @property
+    def made(self) -> ToolContext | None:
+        found, is_amid, self.is_amid = self.found, self.is_amid, False
+        if is_amid:
+            self.get()
+        return found
+
+    @made.setter
+    def made(self, made: ToolContext | None) -> None:
+        self.found = made
+
+
+def test_a_context_that_is_made_and_cancelled_at_once_hears_of_it() -> None:
+    cancelled, made = CancelledAmid(ToolContext), MadeAmid(ToolContext)
+    cancelled.is_amid = made.is_amid = True
+    made.cancel()
+    for ctx in (cancelled.get(), made.get()):
+        assert ctx.is_cancelled

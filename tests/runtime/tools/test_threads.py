@@ -83,6 +83,7 @@ def test_a_thread_that_is_given_up_gives_its_place_to_another(threads: Threads) 
     for job in (*stuck, waiting):
         job.go.set()
     block_until(lambda: threads.stuck == 0)
+    assert all(job.is_done for job in stuck), "what may have changed until then is looked at no longer"
     block_until(lambda: len(ours()) <= 2)
     threads.close()
     block_until(lambda: not ours())
