@@ -227,7 +227,75 @@ def test_a_session_that_failed_says_so_to_all_and_has_nothing_to_cancel() -> Non
     asyncio.run(main())
 
 
+USES: tuple[Callable[[Session], Awaitable[object]], ...] = (
+    lambda session: session.ask("go"),
+    lambda session: session.tell("host", "hurry"),
+)
+
+
+@pytest.mark.parametrize("use", USES, ids=["ask", "tell"])
+def test_an_input_that_cannot_be_handed_over_fails_at_once(
+    use: Callable[[Session], Awaitable[object]],
+) -> None:
+    def stage(*_: object) -> None:
+        raise OSError("no writer")
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(HOST)
+        session._board.stage = stage
+        async with asyncio.timeout(20):
+            with pytest.raises(SessionFailed, match="no writer"):
+                await use(session)
+
+    run(body, ScriptedModel([]))
+
+
+@pytest.mark.parametrize("use", USES, ids=["ask", "tell"])
+def test_a_use_that_wakes_a_session_keeps_it_open_although_an_exception_has_left_it(
+    use: Callable[[Session], Awaitable[object]],
+) -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(HOST)
+        await until(lambda: session.activity == "asleep")
+        await session.__aexit__(ValueError, ValueError("mine"), None)
+        with contextlib.suppress(TellRefused):
+            await use(session)
+        await asyncio.sleep(0.01)
+        assert (await session.ask("again")).is_ok
+
+    model = ScriptedModel(lambda request: say("done"))
+    run(body, model, idle_s=0.01, cancel_delay_s=0)
+
+
+def test_a_watcher_of_a_session_that_fails_meanwhile_is_told() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(HOST)
+        events = session.events()
+        assert (await anext(events)).seq == 1
+        session._board.fail(RuntimeError("the disk is gone"))
+        async with asyncio.timeout(20):
+            with pytest.raises(SessionFailed, match="the disk is gone"):
+                await anext(events)
+
+    run(body, ScriptedModel([]))
+
+
 # --- resumes --------------------------------------------------------------------------
+
+
+def test_an_outcome_of_an_earlier_process_has_the_type_that_is_named_with_its_id() -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        async with runtime_on(log, [call("report_back", n=1)]) as runtime:
+            session = await runtime.open(HOST, session_id="s")
+            await session.ask("one", request_id="r1", output_schema=Report)
+            await session.detach(0)
+        async with runtime_on(log, []) as runtime:
+            session = await runtime.resume("s", HOST)
+            again = await session.ask("one", request_id="r1", output_schema=Report)
+            assert again.structured_output == Report(1)
+
+    asyncio.run(main())
 
 
 async def cut(log: MemoryLog, end: Callable[[Event], bool]) -> MemoryLog:

@@ -200,11 +200,13 @@ def test_words_are_refused_on_another_loop_with_a_secret_name_and_after_the_end(
             await asyncio.to_thread(asyncio.run, elsewhere())
         with pytest.raises(CallboardError, match="request_id"):
             await session.tell("host", "hurry", request_id="hunter2hunter2")
+        assert session._tells == {}, "it may be said again under another name, and the session may sleep"
         with pytest.raises(TellRefused):
             await session.tell("host", "x" * TELL_CHARS_MAX)
         await session.close()
-        with pytest.raises(SessionEnded):
-            await session.tell("host", "hurry")
+        for late in (session.tell("host", "hurry"), session.cancel_agent("host.1")):
+            with pytest.raises(SessionEnded):
+                await late
 
     log = run(body, ScriptedModel([]), secrets={"KEY": "hunter2hunter2"})
     bodies = [event.body for event in Recording.open(MemoryReader(log), "one").events]
@@ -312,6 +314,8 @@ def test_one_agent_is_cancelled_and_its_parent_goes_on() -> None:
             await slow.at_work.wait()
             assert not await session.cancel_agent("host.2")
             assert await session.cancel_agent("host.1", "it went astray")
+            rows = await runtime.log.read("one")
+            assert any(b"it went astray" in row.body for row in rows), "it is durable"
             outcome = await asking
             assert outcome.kind == "answered"
             assert "cancelled" in outcome.text

@@ -301,6 +301,46 @@ def test_a_session_that_nobody_uses_falls_asleep_and_wakes_when_it_is_used() -> 
     asyncio.run(work())
 
 
+def test_a_session_that_another_process_took_in_its_sleep_is_not_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hold(live: LiveSessions, session_id: str, host: str, *, steal: bool = False) -> None:
+        raise SessionBusy(f"session {session_id} is run by another process")
+
+    async def work() -> None:
+        log = Log()
+        async with Runtime(log, model=model(), idle_s=0.01) as runtime, asyncio.timeout(20):
+            session = await runtime.open(HOST, session_id="s")
+            await until(lambda: session.activity == "asleep")
+            before = MemoryReader(log).sessions()
+            with monkeypatch.context() as patch:
+                patch.setattr(LiveSessions, "hold", hold)
+                with pytest.raises(SessionBusy):
+                    await session.ask("go")
+            assert MemoryReader(log).sessions() == before, "under the same epoch, too"
+
+    asyncio.run(work())
+
+
+def test_a_session_that_the_end_kept_from_its_beginning_gives_its_lease_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given_back: list[str] = []
+
+    async def work() -> None:
+        async with Runtime(Log(), model=model()) as runtime:
+            starter = starter_of(runtime)
+            with monkeypatch.context() as patch:
+                patch.setattr(LiveSessions, "let_go", lambda live, session_id: given_back.append(session_id))
+                patch.setattr(starter, "is_closed", True)
+                with pytest.raises(SessionDetached):
+                    async with starter._scope("s"):
+                        raise StoreFailed("the log is closed")
+
+    asyncio.run(work())
+    assert given_back == ["s"]
+
+
 # --- the parts of a session --------------------------------------------------------------------------------
 
 

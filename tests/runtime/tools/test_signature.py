@@ -228,7 +228,9 @@ def test_a_context_with_its_deps_or_in_an_old_union_is_one_too() -> None:
     def typed(ctx: ToolContext[Deps]) -> None: ...
     def old(ctx: Union[ToolContext, None] = None) -> None: ...  # noqa: UP007  # the subject of this test
 
-    for function in (typed, old):
+    def noted(ctx: Annotated[ToolContext | None, "a note"] = None) -> None: ...
+
+    for function in (typed, old, noted):
         assert schema(function)["properties"] == {}
         assert context_parameter(function) == "ctx"
 

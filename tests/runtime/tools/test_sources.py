@@ -103,8 +103,11 @@ def spec_of(source: str) -> ToolSpec:
 def test_a_session_that_left_is_told_of_no_change() -> None:
     scope, sources = Scope(), LiveSources()
     scope.tell = lambda source, before, now: None
+    source = Notes("mail")
+    sources.tool(source, spec_of("mail"), scope)
+    source.release = lambda scope: source.said.append(scope.tell)  # type: ignore[method-assign]  # on purpose
     sources.release(scope)
-    assert scope.tell is None
+    assert scope.tell is source.said[-1] is None
 
 
 class Notes(ToolSource, LiveSource):
@@ -143,6 +146,7 @@ class Notes(ToolSource, LiveSource):
     [
         (None, True, False, ["live", "listed"]),
         ({"host": (spec_of("mail"),)}, True, True, ["live", ["look"]]),
+        ({"host": (spec_of("mail"),)}, True, False, ["live", ["look"]]),
         ({"host": ()}, True, False, ["live"]),
         ({"host": ()}, True, True, ["live", "listed"]),
         ({"host": ()}, False, False, ["live", "listed"]),
