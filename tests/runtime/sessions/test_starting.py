@@ -40,6 +40,7 @@ from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions import starting
 from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.code_check import CodeCheck
 from callboard.runtime.sessions.live_sessions import LiveSessions, Waiting
 from callboard.runtime.sessions.starting import SessionStarter
@@ -490,7 +491,17 @@ def test_time_without_a_process_is_left_out_if_it_does_not_count(counts: bool) -
     asyncio.run(work())
 
 
-def test_an_unfinished_ask_goes_on_at_a_pace_and_an_idle_session_does_not() -> None:
+def test_an_unfinished_ask_goes_on_at_a_pace_and_an_idle_session_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restore, restored_with = Board.restore, list[type]()
+
+    def restoring(board: Board, *of: Any) -> None:
+        restored_with.append(type(board.ports[MODEL]))
+        restore(board, *of)
+
+    monkeypatch.setattr(Board, "restore", restoring)
+
     async def work() -> None:
         log = Log()
         async with Runtime(log, model=Never()) as runtime:
@@ -499,7 +510,7 @@ def test_an_unfinished_ask_goes_on_at_a_pace_and_an_idle_session_does_not() -> N
             await session.detach(0)
         async with Runtime(log, model=ScriptedModel(lambda request: say("hi"), name="never")) as runtime:
             session = await runtime.resume("s", HOST)
-            assert isinstance(session._parts.board.ports[MODEL], PacedModelPort)
+            assert restored_with == [PacedModelPort], "before its open calls start"
             assert (await session.outcome).kind == "answered"
             await session.detach(0)
             session = await runtime.resume("s", HOST)
