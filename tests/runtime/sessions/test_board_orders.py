@@ -11,7 +11,7 @@ from callboard.actors.protocol.client_messages import AskEnded, Cancel
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import Stop
-from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.session.port_actions import Start
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.sessions.board import Board
@@ -55,28 +55,6 @@ def test_events_are_noted_handed_to_the_writer_acted_on_and_then_told_as_publish
         assert done == ["noted", "staged", "published"], "at once"
 
     on_board(work)
-
-
-def test_events_that_are_posted_while_others_are_noted_follow_them() -> None:
-    async def work(board: Board, world: World, done: list[str]) -> None:
-        def taken(event: Event) -> None:
-            board.post(SUPERVISOR, event.seq, (Post(CLIENT, AskEnded("r", "answered")),))
-
-        board.core.mailboxes[CLIENT] = board._outbox.append
-        board.takers[CallModel] = taken
-        board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
-        board.flush()
-        world.started.clear()
-
-    assert on_board(work)[-2:] == ["CallModel", "AskEnded"]
-
-
-def test_the_answers_of_ports_that_close_are_in_the_log() -> None:
-    async def work(board: Board, world: World, done: list[str]) -> None:
-        board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
-        board.flush()
-
-    assert on_board(work)[-1] == "ModelReplied"
 
 
 def test_durable_events_are_watched_go_to_the_client_and_let_ports_start() -> None:

@@ -15,7 +15,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.actors.protocol.messages import Delegated, DelegationEnded, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
-from callboard.errors import SessionEnded
+from callboard.errors import SessionEnded, SessionFailed
 from callboard.replay.recording import Recording
 from callboard.runtime.control.server import carry_out
 from callboard.runtime.control.wire import CancelAsk
@@ -241,6 +241,33 @@ def test_words_wake_a_sleeping_session_and_two_callers_with_one_name_say_them_on
     log = run(body, ScriptedModel([]), idle_s=0.01)
     bodies = [event.body for event in Recording.open(MemoryReader(log), "one").events]
     assert sum(isinstance(one, Tell) for one in bodies) == 1
+
+
+def test_words_that_cannot_be_handed_over_fail_at_once() -> None:
+    def stage(*_: object) -> None:
+        raise OSError("no writer")
+
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        session._board.stage = stage
+        async with asyncio.timeout(20):
+            with pytest.raises(SessionFailed, match="no writer"):
+                await session.tell("host", "hurry")
+
+    run(body, ScriptedModel([]))
+
+
+def test_words_that_wake_a_session_keep_it_open_although_an_exception_has_left_it() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"), session_id="one")
+        await until(lambda: session.activity == "asleep")
+        await session.__aexit__(ValueError, ValueError("mine"), None)
+        with pytest.raises(TellRefused):
+            await session.tell("host", "hurry")
+        await asyncio.sleep(0.01)
+        assert (await session.ask("go")).is_ok
+
+    run(body, ScriptedModel([say("done")]), idle_s=0.01, cancel_delay_s=0)
 
 
 def test_a_sleeping_session_has_no_agent_to_cancel_and_takes_the_next_ask() -> None:
