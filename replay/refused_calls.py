@@ -98,15 +98,14 @@ class Suspects:
     def take(self, event: Event) -> None:
         """Take in the next event, of one of these kinds."""
         body = event.body
-        if type(body) is ModelReplied:
-            if body.status == "ok":
-                try:
-                    blocks = _blocks(body.content)
-                except _UNREAD:
-                    return
-                self._reply(event.recipient, body.turn, blocks)
-        elif isinstance(body, CallTool | Delegate | ReportBack):
+        if type(body) is CallTool or type(body) is Delegate or type(body) is ReportBack:
             self._post(event.sender, body.turn, body.call)
+        elif type(body) is ModelReplied and body.status == "ok":
+            try:
+                blocks = _blocks(body.content)
+            except _UNREAD:
+                return
+            self._reply(event.recipient, body.turn, blocks)
 
     def through(self, pages: Iterable[P]) -> Iterator[P]:
         """Yield the pages of a session's rows, each taken in before. Only the needed fields are decoded."""

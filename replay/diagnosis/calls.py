@@ -116,22 +116,23 @@ class _Calls(msgspec.Struct, gc=False):
     most, third: the longest row that no other result ended, and its third call.
     """
 
-    result: int = 0
-    since: int = -1
-    again: int = 0
-    last: int = 0
+    result: int
+    since: int
+    again: int
+    last: int
     most: int = 0
     third: int = 0
 
     def take(self, seq: int, result: int, effects: int) -> None:
         """Take in a result. effects: the number of effects so far."""
         if result != self.result:  # it has changed: the agent has waited for that, or has caused it
-            self.most = 0
-        self.again = self.again + 1 if result == self.result and effects == self.since else 1
-        self.result, self.since = result, effects
-        if self.again == LOOP_FROM and not self.most:
-            self.third = seq
+            self.result, self.since, self.again, self.most = result, effects, 1, 0
+            return
+        self.again = self.again + 1 if effects == self.since else 1
+        self.since = effects
         if self.again >= LOOP_FROM:
+            if self.again == LOOP_FROM and not self.most:
+                self.third = seq
             self.most = max(self.most, self.again)
 
 
@@ -151,13 +152,16 @@ class Loops(CallCheck):
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in the result of a call."""
         if result.status == "ok":
-            # Calls like this one are not effects in between: they are what repeats.
-            others = self._effect_count - self._effects[call.tool, call.arguments]
-            of_tool = self._calls.setdefault((call.agent, call.tool), {})
-            if (calls := of_tool.get(call.arguments)) is None:
-                calls = of_tool[call.arguments] = _Calls()
-            calls.last = result.seq
-            calls.take(call.seq, result.digest, others)
+            arguments, others = call.arguments, self._effect_count
+            if others:  # calls like this one are not effects in between: they are what repeats
+                others -= self._effects.get((call.tool, arguments), 0)
+            if (of_tool := self._calls.get(key := (call.agent, call.tool))) is None:
+                of_tool = self._calls[key] = {}
+            if (calls := of_tool.get(arguments)) is None:
+                of_tool[arguments] = _Calls(result.digest, others, 1, result.seq)
+            else:
+                calls.last = result.seq
+                calls.take(call.seq, result.digest, others)
 
     def answered(self) -> Iterator[tuple[str, str, bytes, int]]:
         """Yield agent, tool and arguments of each call that was answered, and the seq of its last result."""

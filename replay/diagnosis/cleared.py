@@ -17,7 +17,10 @@ class ClearedAgain(CallCheck):
 
     def __init__(self) -> None:
         self._replies: Counter[str] = Counter()
-        self._results: dict[tuple[str, str, bytes], int] = {}  # the number of the reply that made the call
+        # Results are looked at once there was a compaction: in many sessions, none is. The number beside a
+        # call is that of the reply that made it.
+        self._new: list[tuple[ToolCall, int]] = []
+        self._results: dict[tuple[str, str, bytes], int] = {}
         self._gone: Counter[str] = Counter()  # by agent, the replies whose results may be gone
         self._again: dict[str, list[tuple[int, str]]] = {}
 
@@ -25,18 +28,25 @@ class ClearedAgain(CallCheck):
         """Take in a reply, or a compaction."""
         body, who = event.body, event.recipient
         if isinstance(body, Compacted):
+            self._look()
             kept = (body.kept + 1) // 2  # every second message that stays is a reply
             self._gone[who] = max(self._gone[who], self._replies[who] - kept - bool(body.summary))
-        elif isinstance(body, ModelReplied) and body.status == "ok":
+        elif type(body) is ModelReplied and body.status == "ok":
             self._replies[who] += 1
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in the result of a call."""
-        key = call.agent, call.tool, call.arguments
-        before = self._results.get(key)
-        if call.effect == "read" and before is not None and before <= self._gone[call.agent]:
-            self._again.setdefault(call.agent, []).append((call.seq, call.tool))
-        self._results[key] = self._replies[call.agent]
+        self._new.append((call, self._replies[call.agent]))
+        if self._gone:
+            self._look()
+
+    def _look(self) -> None:
+        new, self._new = self._new, []
+        for call, reply in new:
+            key = call.agent, call.tool, call.arguments
+            if call.effect == "read" and 0 < self._results.get(key, 0) <= self._gone[call.agent]:
+                self._again.setdefault(call.agent, []).append((call.seq, call.tool))
+            self._results[key] = reply
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent."""

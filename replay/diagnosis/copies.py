@@ -141,6 +141,7 @@ class CopiedIds(_Copies):
     def __init__(self) -> None:
         super().__init__(_ids)
         self._used: set[str] = set()
+        self._plain: set[bytes] = set()  # arguments without ids: agents look at the same things
 
     def _given_in(self, body: AnyMessage) -> AnyMessage:
         # An id in a task may have a slip of the parent, which a call of the child shows.
@@ -148,11 +149,17 @@ class CopiedIds(_Copies):
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in a call and its result."""
+        if call.arguments not in self._plain:
+            self._look_in(call, result)
+        self._given.add(result.seq, result.output)
+
+    def _look_in(self, call: ToolCall, result: Returned) -> None:
         if _TOKEN.search(call.arguments):
             for path, value in leaves(msgspec.json.decode(call.arguments), ""):
                 if isinstance(value, str) and _ID.fullmatch(value) and not _DATE.fullmatch(value):
                     self._look_at(call, result, path, value)
-        self._given.add(result.seq, result.output)
+        elif len(self._plain) < VALUES_MAX:
+            self._plain.add(call.arguments)
 
     def _look(self, seq: int, agent: str, verb: str, text: bytes) -> None:
         for value in dict.fromkeys(_tokens(text)):

@@ -103,18 +103,6 @@ _Take: TypeAlias = Callable[[Event], object]
 _ORDER: Final = {kind: place for place, kind in enumerate(get_args(FindingKind))}
 
 
-class _Takers(dict[bytes, list[_Take]]):
-    """The functions that look at messages of a kind, by its bytes."""
-
-    def __init__(self, diagnosis: "Diagnosis") -> None:
-        self._diagnosis = diagnosis
-
-    def __missing__(self, kind: bytes) -> list[_Take]:
-        found: list[_Take] = [taker.take for taker in self._diagnosis.takers(kind.decode())]
-        self[kind] = found
-        return found
-
-
 class _Origin:
     """The traffic that a session was made of. without: the kinds of findings that it does not tell."""
 
@@ -152,17 +140,15 @@ class Diagnosis:
         ]
         self._takes: dict[str, list[_Take]] = {}
 
-    def takers(self, kind: str) -> list[Taker]:
-        """Return the checks that look at messages of a kind."""
-        return [taker for taker in self._takers if kind in taker.kinds]
+    def takes(self, kind: str) -> list[_Take]:
+        """Return the functions that look at messages of a kind."""
+        if (takes := self._takes.get(kind)) is None:
+            takes = self._takes[kind] = [taker.take for taker in self._takers if kind in taker.kinds]
+        return takes
 
     def take(self, event: Event) -> None:
         """Add the next event."""
-        kind = event.kind
-        takes = self._takes.get(kind)
-        if takes is None:
-            takes = self._takes[kind] = [taker.take for taker in self.takers(kind)]
-        for take in takes:
+        for take in self.takes(event.kind):
             take(event)
 
     def findings(self, refused: Sequence[RefusedCall]) -> list[Finding]:
@@ -181,19 +167,22 @@ _OPENING: Final = b'"opening":'
 def diagnose(source: Source, refused_by: Callable[[Suspects], Sequence[RefusedCall]]) -> list[Finding]:
     """Return the findings of a session, its digests checked. refused_by: the calls that suspects refused."""
     found = Diagnosis()
-    takers = _Takers(found)
-    grants = takers[b"CallModel"]
+    takes: dict[bytes, list[_Take]] = {}
+    grants = found.takes("CallModel")
     for page in source.sealed_pages():
-        rows, takes = [], []
+        rows, takes_of = [], []
         for row in page:
             body = row.body
-            # `kind_of` in place: it is asked of every event
-            of_kind = takers[body[START : body.index(b'"', START)]]
+            kind = body[START : body.index(b'"', START)]  # `kind_of` in place: it is asked of every event
+            try:
+                of_kind = takes[kind]
+            except KeyError:
+                of_kind = takes[kind] = found.takes(kind.decode())
             # A `CallModel` without an opening is not decoded, as most are: a `TurnRequested` says it all.
             if of_kind and (of_kind is not grants or _OPENING in body):
                 rows.append(row)
-                takes.append(of_kind)
-        for event, each in zip(source.events(rows), takes, strict=True):
+                takes_of.append(of_kind)
+        for event, each in zip(source.events(rows), takes_of, strict=True):
             for take in each:
                 take(event)
     return found.findings(refused_by(found.suspects))

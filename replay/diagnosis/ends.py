@@ -295,7 +295,7 @@ class LostCache:
     def take(self, event: Event) -> None:
         """Take in the first model of an agent, a compaction, or a request."""
         body = event.body
-        if (turn := wish_in(body)) is not None:
+        if (turn := body if type(body) is TurnRequested else wish_in(body)) is not None:
             self._ask(event, turn, turn.model or self._begun.get(event.sender, ""))
         elif isinstance(body, Begin):
             self._begun[event.recipient] = body.model.name

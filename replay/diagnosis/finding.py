@@ -181,7 +181,7 @@ class ToolCalls:
     def __init__(self, checks: Iterable[CallCheck]) -> None:
         self._checks = list(checks)
         of_all, of_effects, self._of_errors = (
-            [check for check in self._checks if check.results == results]
+            [check.returned for check in self._checks if check.results == results]
             for results in ("all", "effects", "errors")
         )
         self._of_reads, self._of_effects = of_all, of_all + of_effects
@@ -201,13 +201,13 @@ class ToolCalls:
             call = self._open.pop(event.cause)
             output = bytes(body.output)
             result = Returned(event.seq, body.status, hash(output), output)
-            for check in self._of_reads if call.effect == "read" else self._of_effects:
-                check.returned(call, result)
+            for returned in self._of_reads if call.effect == "read" else self._of_effects:
+                returned(call, result)
             if result.status in ("error", "interrupted"):
                 self._erred.add(call.agent)
             if call.agent in self._erred:
-                for check in self._of_errors:
-                    check.returned(call, result)
+                for returned in self._of_errors:
+                    returned(call, result)
         elif type(body) is ApprovalGiven and body.verdict != "approved":
             self._erred.add(event.recipient)
 

@@ -19,7 +19,7 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.wishes import wish_in
 from callboard.replay.diagnosis.finding import Finding, is_at_or_below
@@ -52,7 +52,7 @@ class OtherModels:
                 self._failed[event.recipient] = body.failure.code if body.failure is not None else body.status
             else:
                 self._reply(event, body)
-        elif (turn := wish_in(body)) is not None:
+        elif (turn := body if type(body) is TurnRequested else wish_in(body)) is not None:
             self._asked[event.sender] = turn.model or self._first.get(event.sender, "")
         elif isinstance(body, Begin) and not body.model.is_program:
             self._first[event.recipient] = body.model.name
@@ -62,14 +62,14 @@ class OtherModels:
         agent = event.recipient
         asked, first = self._asked.get(agent, ""), self._first.get(agent, "")
         name = body.model or asked
-        if not first or (asked == first and self._is_same(asked, name)):
+        if not first or (asked == first and (name == asked or self._is_same(asked, name))):
             return
         new = event.seq, body.turn, 0, self._failed.get(agent, "")
         seq, turn, count, why = self._found.get((agent, name), new)
         self._found[agent, name] = seq, turn, count + 1, why
 
     def _is_same(self, asked: str, name: str) -> bool:
-        if name == asked or name.startswith(asked) or asked.startswith(name):
+        if name.startswith(asked) or asked.startswith(name):
             return True
         return name not in self._known and self._usual.setdefault(asked, name) == name
 
@@ -95,7 +95,7 @@ class AboveNeed:
         """Take in a request or its answer."""
         body = event.body
         if type(body) is not ModelReplied:
-            if (turn := wish_in(body)) is not None:
+            if (turn := body if type(body) is TurnRequested else wish_in(body)) is not None:
                 self._needs[event.sender] = turn.need.tokens
         elif body.usage is not None:
             need = self._needs.get(event.recipient, 0)

@@ -84,9 +84,12 @@ class FirstPages(CallCheck):
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in a result, which may be the rest of an earlier one."""
-        if call.effect == "read" and len(result.output) <= _BYTES_MAX:
-            self._unread.setdefault(call.agent, []).append((call, result))
-            self._unread_bytes += len(result.output)
+        size = len(result.output)
+        if call.effect == "read" and size <= _BYTES_MAX:
+            if (unread := self._unread.get(call.agent)) is None:
+                unread = self._unread[call.agent] = []
+            unread.append((call, result))
+            self._unread_bytes += size
             if self._unread_bytes > _UNREAD_MAX:
                 for agent in [*self._unread]:
                     self._look(agent)

@@ -44,3 +44,10 @@ def test_results_that_stayed_and_calls_with_an_effect_are_not_named() -> None:
 def test_a_summary_takes_results_away_too() -> None:
     summary = ModelReplied(4), Compacted(3, 3, "summary", summary=4)
     assert len(says(*pages(1, 2, 3), *summary, *pages(1))) == 1
+
+
+def test_a_program_that_repeats_a_call_without_a_compaction_is_not_named() -> None:
+    check = ClearedAgain()
+    for seq in (1, 2):  # a program calls tools without a reply of a model
+        check.returned(ToolCall(seq, "host", "page", "read", b"{}"), Returned(seq, "ok", 0, b'""'))
+    assert list(check.findings()) == []
