@@ -281,6 +281,9 @@ class ClusterWorker:
                     host, session_id=name, limits=limits, resume=True, tags=claim.tags
                 )
                 self._note_opened(name)
+                if self._has_lapsed or number != self.number:
+                    await session.detach(0)  # `_leave` has not seen it
+                    return
                 if claim.request_id:
                     own = limits_of_ask(limits)
                     await session.ask(

@@ -67,6 +67,44 @@ def test_a_worker_that_cannot_renew_starts_nothing_and_loses_its_sessions_to_ano
     run(scene)
 
 
+def test_a_session_that_opens_while_its_worker_leaves_is_left_too_and_runs_under_the_next_lease(
+    world: World,
+) -> None:
+    async def scene() -> None:
+        for name in "ab":
+            await world.change(
+                partial(LeaseTables.submit, session=name, host="host", request_id=name, prompt="do it")
+            )
+        async with world.worker(world.host()) as (worker, _):
+            opens, is_leaving, is_open = worker._runtime.open, asyncio.Event(), asyncio.Event()
+
+            async def open_late(host: Any, *, session_id: str, **options: Any) -> Any:
+                if session_id == "b":
+                    await is_leaving.wait()
+                session = await opens(host, session_id=session_id, **options)
+                if session_id == "b":
+                    is_open.set()
+                return session
+
+            worker._runtime.open = open_late  # type: ignore[method-assign, assignment]  # it waits
+            await world.until(lambda _: world.deeds.total() == 1)
+            first = worker._runtime.live_sessions["a"]
+            detach = first.detach
+
+            async def detach_late(grace_s: float = 0) -> Any:
+                is_leaving.set()
+                await is_open.wait()
+                return await detach(grace_s)
+
+            first.detach = detach_late  # type: ignore[method-assign]  # it waits
+            world.holds.set()
+            worker._has_lapsed = True
+            await world.until(is_empty)
+        assert world.deeds == {"put 1": 2}
+
+    run(scene)
+
+
 def test_a_session_under_a_live_lease_is_not_taken_or_deleted_unless_it_is_stolen(world: World) -> None:
     async def scene() -> None:
         await world.change(lambda one: one.submit("s", "host", "r", "do it"))
