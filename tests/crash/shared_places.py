@@ -25,9 +25,9 @@ from tests.crash.workers import ROOT, left, submit
 from tests.postgres_server import Server, started
 
 WORKERS: Final = 3
-LEASE_S: Final = 1.0
-CALL_S: Final = 0.25
-CALL_S_MAX: Final = 1.0  # `model_timeout_s` of the sessions
+LEASE_S: Final = 2.0  # a busy machine lets a process wait for a second
+CALL_S: Final = 0.5
+CALL_S_MAX: Final = 2.0  # `model_timeout_s` of the sessions
 PATIENCE_S: Final = 120
 
 

@@ -15,7 +15,7 @@ def test_no_more_calls_run_than_places_are_while_workers_are_killed_and_paused(
     calls: int, tmp_path: Path
 ) -> None:
     faults = effort(1, 5)
-    sessions = 15 * calls * faults
+    sessions = 12 * calls * faults
     with started(Path("/tmp")) as server:  # a socket's name has at most 107 bytes
         found = campaign(
             server,
