@@ -15,6 +15,7 @@ outputs of one decision. Resume and simulation continue it in five steps:
            `write` tool         `interrupted` if it had started: a `write` tool never runs twice by itself
            other requests       no answer: the port is asked again, in step 5
 
+       A fork in which a person decides about tools with an effect logs each start: other calls have not run.
        Run the deciders on these answers until all mailboxes are empty.
     5  Return the starts that were held and the requests to repeat. Only now may ports act.
 
@@ -32,10 +33,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.client_messages import Forked
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
-from callboard.actors.protocol.port_messages import CallModel, ToolStarted
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ToolStarted
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
@@ -121,6 +123,7 @@ class _Recovery:
         self.answers_aborted = False
         self.recorded: Container[int] = () if recorded is None else recorded
         self.has_run = has_run
+        self.asks_after = len(events)  # the calls after this event run once a person lets them, in a fork
 
     # --- 1 and 2: the logged decisions ----------------------------------------------
 
@@ -148,6 +151,8 @@ class _Recovery:
             if isinstance(action, Refuse):
                 self.refused[action.request.seq] = action.answer
         for event in self.events:
+            if isinstance(event.body, Forked):
+                self.asks_after = event.seq if event.body.effects == "ask" else len(self.events)
             if type(event.body) is ToolStarted:
                 self.announced.add(event.cause)
                 if not event.body.reused:  # else it waits for its recorded answer, and has not started
@@ -232,7 +237,14 @@ class _Recovery:
             elif answer := self._left_by_crash(request):
                 self.post(request.recipient, request.seq, (answer,))
             else:
-                self.held[request.seq] = self.gate.repeat(request)
+                is_fresh = self._is_undecided(request)
+                self.held[request.seq] = (self.gate.start_of if is_fresh else self.gate.repeat)(request)
+
+    def _is_undecided(self, request: Event) -> bool:
+        """Return True for a call that a person has not let run: the log would have its start."""
+        body = request.body
+        is_asked = isinstance(body, CallTool) and body.effect == "idempotent"
+        return is_asked and request.seq > self.asks_after and request.seq not in self.started
 
     def _is_kept_open(self, request: Event) -> bool:
         """Return True if the driver of a fork gives this logged request its recorded answer."""
@@ -250,7 +262,7 @@ class _Recovery:
         if request.seq in self.refused:
             return self.refused[request.seq]
         build = PORT_REQUESTS[type(request.body)].given_up
-        if request.seq > len(self.events) or build is None:  # posted here, so it has not started
+        if request.seq > len(self.events) or build is None or self._is_undecided(request):  # has not started
             answer = self.gate.cancelled(request)
         else:
             answer = build(request, self.gate.repeated_in(request), request.seq in self.started)

@@ -51,6 +51,7 @@ def test_no_rule_of_forks_is_broken(name: str) -> None:
 
 
 STOPPED: Final = ("fault cancel", "inbox supervisor")
+QUESTION: Final = ("inbox host", "inbox supervisor", "model host/2", "inbox host", "inbox supervisor")
 HANDLED: Final = ("inbox host", "inbox host")
 
 
@@ -72,6 +73,14 @@ HANDLED: Final = ("inbox host", "inbox host")
                 *("person allows tool host/5.0", "tool host/5.0", "fault crash", "fault lose one", "resume"),
             ],
             id="the result of a call that a person allowed is lost",
+        ),
+        pytest.param(
+            "allowed",
+            [*QUESTION, *STOPPED, "fault crash", "fault lose one", "resume"],
+            id="the end of a question is lost",
+        ),
+        pytest.param(
+            "allowed", [*QUESTION, "fault crash", "resume", *STOPPED], id="a question is asked again and ends"
         ),
     ],
 )
