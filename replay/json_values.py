@@ -10,6 +10,8 @@ Find a value in a message: as whole words, or as an equal number in any spelling
     Held("7").places(body)              not in 17, in "k7" or in the number of a turn
     Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"
 
+    Held("1203", ...) of other_spellings("$1,203"): a sign or a unit, another case, a date in another form
+
 A place has the words near the value: up to 60 characters to each side, the names of the fields that lead to
 it, and short texts beside it. The words next to it, and the name of its own field, are there twice, the
 second time with `~` before them. By them two messages that hold the same value are told apart.
@@ -156,10 +158,11 @@ _NO_WORDS: Final[Words] = frozenset()
 
 
 class Place(NamedTuple):
-    """A place that holds a value. words: near it. is_alone: nothing else stands in its field."""
+    """A place that holds a value, as this text. words: near it. is_alone: nothing else is in its field."""
 
     words: Words
     is_alone: bool
+    text: str
 
 
 def number_in(text: str) -> str:
@@ -198,15 +201,21 @@ def numbers_in(value: object, *, is_foreign: bool = False) -> list[float]:
 
 
 class Held:
-    """A value to look for. is_whole: only as whole words; a number always stands for itself."""
+    """A value to look for. is_whole: only as whole words; a number always stands for itself.
 
-    def __init__(self, text: str, *, is_whole: bool = True) -> None:
+    pattern: of the texts that are this value, in place of the text.
+    """
+
+    def __init__(self, text: str, *, is_whole: bool = True, pattern: str = "") -> None:
         self.text = text
-        self.number = number_in(text)
+        self.number = "" if pattern else number_in(text)
         self.is_whole = is_whole or bool(self.number)
+        self._written = pattern
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
+        if self._written:
+            return re.compile(self._written)
         edges = (r"(?<!\w)" if self.text[:1].isalnum() else "", r"(?!\w)" if self.text[-1:].isalnum() else "")
         before, after = edges if self.is_whole else ("", "")
         return re.compile(f"{before}{re.escape(self.text)}{after}")
@@ -231,10 +240,11 @@ class Held:
             for one in value:
                 yield from self._places(one, near, name, is_foreign=is_foreign)
         elif isinstance(value, str):
-            for words, is_alone in self._in_text(value):
-                yield Place(near | (name if is_alone else words), is_alone)
+            for place in self._in_text(value):
+                words = near | (name if place.is_alone else place.words)
+                yield Place(words, place.is_alone, place.text)
         elif is_foreign and self._is(value):  # a number of our own is not content: a turn, a limit, a price
-            yield Place(near | name, is_alone=True)
+            yield Place(near | name, is_alone=True, text=_encode(value).decode())
 
     def _in_object(self, value: Mapping[str, object], near: Words, *, is_foreign: bool) -> Iterator[Place]:
         texts = [one for one in value.values() if isinstance(one, str) and len(one) <= NEAR_CHARS]
@@ -244,8 +254,8 @@ class Held:
                 inside = is_foreign or name in FOREIGN
                 words = words_of(name)
                 yield from self._places(one, beside | words, _next_to(words), is_foreign=inside)
-            if is_foreign and not self.number and self._pattern.search(name):
-                yield Place(near, is_alone=False)
+            if is_foreign and not self.number and (found := self._pattern.search(name)):
+                yield Place(near, is_alone=False, text=found[0])
 
     def _in_text(self, text: str) -> Iterator[Place]:
         for found in (_NUMBER if self.number else self._pattern).finditer(text):
@@ -254,11 +264,69 @@ class Held:
                 before = _words_in(text[max(start - NEAR_CHARS, 0) : start])
                 after = _words_in(text[end : end + NEAR_CHARS])
                 words = frozenset((*before, *after)) | _next_to((*before[-1:], *after[:1]))
-                yield Place(words, is_alone=text.strip() == found[0])
+                yield Place(words, is_alone=text.strip() == found[0], text=found[0])
 
     def _is(self, value: object) -> bool:
         written = _encode(value).decode()
-        return number_in(written) == self.number if self.number else written == self.text
+        if self.number:
+            return number_in(written) == self.number
+        return self._pattern.fullmatch(written) is not None if self._written else written == self.text
+
+
+_AMOUNT: Final = re.compile(
+    r"\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<number>[-+]?\d[\d.,_'\u00a0\u202f]*)\s*"
+    r"(?P<unit>%|°[CF]|[A-Z]{3}|[€£¥]|[kKMGT]i?B|[kcm]?m|[km]?g|[mµn]?s|px|lbs?|percent|euros?|dollars?|cents?"
+    r"|bytes?|seconds?|minutes?|hours?|days?|lines?|tokens?|files?|items?|pages?)?\s*"
+)
+_AMOUNT_DIGITS_MIN: Final = 3  # not 0, of a number without its unit: 4 px is in too many texts as 4
+_WORD_CHARS_MIN: Final = 4  # of a text that is looked for inside another word, or in another case
+_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DATES: Final = tuple(
+    re.compile(rf"(?i)\s*{form}\s*")
+    for form in (
+        r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
+        r"(?P<d>\d\d?)\.(?P<m>\d\d?)\.(?P<y>\d{4})",
+        r"(?P<m>\d\d?)/(?P<d>\d\d?)/(?P<y>\d{4})",
+        r"(?P<name>[a-z]{3})[a-z]*\.? (?P<d>\d\d?)(?:st|nd|rd|th)?(?:,? (?P<y>\d{4}))?",
+        r"(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?P<name>[a-z]{3})[a-z]*\.?(?:,? (?P<y>\d{4}))?",
+    )
+)
+
+
+def other_spellings(text: str) -> Iterator[Held]:
+    """Yield the forms in which another text may hold a value, the likeliest first."""
+    if date := next((found for form in _DATES if (found := form.fullmatch(text))), None):
+        yield from _other_dates(text, date.groupdict())
+    if len(text.strip()) >= _WORD_CHARS_MIN:
+        words = r"[\s_*`-]+".join(map(re.escape, re.split(r"[\s_]+", text.strip())))
+        yield Held(text, pattern=rf"(?i)(?<![^\W_]){words}(?:(?![^\W_])|(?=T\d))")
+    amount = None if date or number_in(text) else _AMOUNT.fullmatch(text)
+    if amount is None or not (number := number_in(amount["number"].rstrip(".,"))):
+        return
+    digits = len(re.sub(r"\D", "", number).strip("0"))
+    if amount["money"] or digits >= _AMOUNT_DIGITS_MIN:
+        yield Held(number)
+    if amount["unit"] in ("%", "percent") and digits > 1:
+        yield Held(_canonical(f"{number}e-2"))
+    elif amount["money"] and number != "0":
+        yield Held(_canonical(f"{number}e2"))  # cents
+
+
+def _other_dates(text: str, date: Mapping[str, str | None]) -> Iterator[Held]:
+    name = (date.get("name") or "").lower()
+    if name and name not in _MONTHS:
+        return
+    month = _MONTHS.index(name) + 1 if name else int(date["m"] or 0)
+    day, year = int(date["d"] or 0), date["y"] or r"\d{4}"
+    if 1 <= month <= len(_MONTHS):
+        named = rf"{_MONTHS[month - 1]}[a-z]*\.?"
+        of_year = rf"(?:,? {year}|(?!,? ?\d))"
+        forms = (
+            rf"{year}-?{month:02}-?{day:02}(?!\d)",
+            rf"0?{month}/0?{day}/{year}|0?{day}[./]0?{month}[./]{year}",
+            rf"{named} 0?{day}(?:st|nd|rd|th)?{of_year}|0?{day}(?:st|nd|rd|th|\.)? {named}{of_year}",
+        )
+        yield Held(text, pattern=rf"(?i)(?<!\w)(?:{'|'.join(forms)})")
 
 
 def words_of(text: str) -> Words:

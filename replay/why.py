@@ -11,6 +11,8 @@
   nothing but the value, then the newest. For numbers of two digits, which many messages hold by chance, the
   words come before all else. A word counts the less, the more of the holders have it. The others stand under
   `also_in`, since no log says which of them a model has read.
+- A model may write a value in its own way: `$1,203` for 1203, May 20th for 2024-05-20. Other spellings are
+  looked for once nothing holds it as it stands.
 - An answer that a fork has changed has its content from the `Forked` with that change, and not from a tool
   or a model.
 - A value that a model made itself, such as a sum, has no holder: `made_of` are the inputs of that reply, and
@@ -50,7 +52,16 @@ from callboard.actors.protocol.wishes import wish_in
 from callboard.actors.session.cached_results import origin_of
 from callboard.actors.session.place_names import call_of
 from callboard.replay.diagnosis.copies import copied_from
-from callboard.replay.json_values import Held, Place, Words, leaves, names, numbers_in, words_of
+from callboard.replay.json_values import (
+    Held,
+    Place,
+    Words,
+    leaves,
+    names,
+    numbers_in,
+    other_spellings,
+    words_of,
+)
 from callboard.replay.steps import is_failure
 
 ODD_INPUTS_MIN: Final = 4
@@ -82,7 +93,8 @@ class Why(NamedTuple):
     source: of the value that was asked for, from the event back to where the value first was; empty without a
     value. also_in: the other events that could be its source, the likelier first. made_of: the inputs of the
     reply in which a model first wrote the value. odd: the one of them that stands out; None for none. like:
-    a value that its request holds, nearly the same, and the event that brought it; None for none.
+    a value that its request holds, nearly the same, and the event that brought it; None for none. written:
+    the value as its source writes it, if in another way.
     """
 
     event: Event
@@ -93,6 +105,7 @@ class Why(NamedTuple):
     made_of: tuple[Event, ...] = ()
     odd: Event | None = None
     like: tuple[str, Event] | None = None
+    written: str = ""
 
 
 def why(events: Events, seq: int, value: str = "") -> Why:
@@ -199,10 +212,12 @@ def _is_reply(event: Event, agent: str) -> bool:
 
 def _with_source(events: Events, asked: Why, value: str) -> Why:
     source, others = [asked.event], list[Event]()
-    held, wanted = _held(asked.event, value), frozenset[str]()
+    own = held = _held(asked.event, value)
+    wanted = frozenset[str]()
     while True:
         wanted = wanted.union(*(place.words for place in _places(source[-1], held)))
-        if not (ranked := _ranked(events, source[-1], held, wanted)):
+        held, ranked = _holders(events, source[-1], held, wanted, value)
+        if not ranked:
             break
         source.append(ranked[0])
         others += ranked[1:]
@@ -212,9 +227,9 @@ def _with_source(events: Events, asked: Why, value: str) -> Why:
         like = _like(_content(events, source[-1]), value)
         made = [one for one in parts_of(events, source[-1]) if not isinstance(one.body, ModelReplied)]
         odd = odd_one(made)
-    return asked._replace(
-        source=tuple(source), also_in=tuple(also.values()), made_of=tuple(made), odd=odd, like=like
-    )
+    written = "" if held is own else next(place.text for place in _places(source[-1], held))
+    found = asked._replace(source=tuple(source), also_in=tuple(also.values()), written=written)
+    return found._replace(made_of=tuple(made), odd=odd, like=like)
 
 
 def _like(content: Iterable[Event], value: str) -> tuple[str, Event] | None:
@@ -223,9 +238,26 @@ def _like(content: Iterable[Event], value: str) -> tuple[str, Event] | None:
     return max((one for one in found if one[0]), key=lambda one: one[1].seq, default=None)
 
 
+def _holders(events: Events, event: Event, held: Held, wanted: Words, value: str) -> tuple[Held, list[Event]]:
+    """Return the events from which an event may have a value, and how they write it.
+
+    A model may write it in its own way: if nothing holds it as it stands, other spellings are looked for. One
+    that many messages hold by chance has to stand near the same words.
+    """
+    found = _ranked(events, event, held, wanted)
+    if not found and isinstance(event.body, ModelReplied):
+        for other in other_spellings(value):
+            found = _ranked(events, event, other, wanted)
+            if other.is_common:
+                found = [one for one in found if any(at.words & wanted for at in _places(one, other))]
+            if found:
+                return other, found
+    return held, found
+
+
 def _held(event: Event, value: str) -> Held:
-    """Return the value to look for: as whole words, unless the event has it in a longer word only."""
-    for held in (Held(value), Held(value, is_whole=False)):
+    """Return the value to look for: as whole words, unless the event has it in another form only."""
+    for held in (Held(value), Held(value, is_whole=False), *other_spellings(value)):
         if next(_places(event, held), None) is not None:
             return held
     raise UnknownName(

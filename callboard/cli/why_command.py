@@ -109,6 +109,8 @@ def _first_words(found: Why) -> str:
     holds = "holds it"
     if found.like is not None:
         holds += f", but {found.like[0]!r} in event {found.like[1].seq} is nearly the same"
+    if found.written:
+        where += f", written {found.written!r:.80}"
     if found.also_in:  # no place may look like the only one
         where += f", one of {len(found.also_in) + 1} places that hold it"
     match first.body:
@@ -138,7 +140,8 @@ def why_json(found: Why) -> dict[str, object]:
     lists |= {"also_in": found.also_in, "made_of": found.made_of}
     odd = None if found.odd is None else found.odd.seq
     like = None if found.like is None else {"value": found.like[0], "seq": found.like[1].seq}
-    return {**{name: _json(events) for name, events in lists.items()}, "odd": odd, "like": like}
+    one: dict[str, object] = {"odd": odd, "like": like, "written": found.written}
+    return {name: _json(events) for name, events in lists.items()} | one
 
 
 def _json(events: Sequence[Event]) -> list[dict[str, object]]:
