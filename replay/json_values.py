@@ -278,6 +278,7 @@ _AMOUNT: Final = re.compile(
     r"(?P<unit>%|°[CF]|[A-Z]{3}|[€£¥]|[kKMGT]i?B|[kcm]?m|[km]?g|[mµn]?s|px|lbs?|percent|euros?|dollars?|cents?"
     r"|bytes?|seconds?|minutes?|hours?|days?|lines?|tokens?|files?|items?|pages?)?\s*"
 )
+_CURRENCY: Final = re.compile(r"[€£¥]|[A-Z]{3}|euros?|dollars?")
 _AMOUNT_DIGITS_MIN: Final = 3  # not 0, of a number without its unit: 4 px is in too many texts as 4
 _WORD_CHARS_MIN: Final = 4  # of a text that is looked for inside another word, or in another case
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -303,12 +304,13 @@ def other_spellings(text: str) -> Iterator[Held]:
     amount = None if date or number_in(text) else _AMOUNT.fullmatch(text)
     if amount is None or not (number := number_in(amount["number"].rstrip(".,"))):
         return
+    is_money = amount["money"] or _CURRENCY.fullmatch(amount["unit"] or "")
     digits = len(re.sub(r"\D", "", number).strip("0"))
-    if amount["money"] or digits >= _AMOUNT_DIGITS_MIN:
+    if is_money or digits >= _AMOUNT_DIGITS_MIN:
         yield Held(number)
     if amount["unit"] in ("%", "percent") and digits > 1:
         yield Held(_canonical(f"{number}e-2"))
-    elif amount["money"] and number != "0":
+    elif is_money and number != "0":
         yield Held(_canonical(f"{number}e2"))  # cents
 
 

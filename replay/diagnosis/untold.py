@@ -21,7 +21,7 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Delegate, DelegationEnded, ReportJudged
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
@@ -37,31 +37,68 @@ _TELLS_ELSEWHERE: Final = re.compile(
     r"|[ée]chou|erro|fallo|ошиб|не\b|нет|不|没|沒|無|错|錯|ない|ません|エラー|않|없"
 )
 _TOKEN: Final = re.compile(r"[^\W\d_]{4,}|\d{2,}")
+_VERB_CHARS_MIN: Final = 4
 _COUNT: Final = re.compile(r"(?i)\b(?:fail(?:ed|ures?)|errors?)$")
+
+
+class _News(NamedTuple):
+    """Bad news. new: the words and numbers that only these have. arguments: of a program's call that failed.
+
+    denied: the first word of a tool whose call was denied. is_read_on: its agent has read something since.
+    """
+
+    said: str
+    new: frozenset[str]
+    arguments: bytes = b""
+    denied: str = ""
+    is_read_on: bool = False
+
+    def is_made_good(self, call: ToolCall) -> bool:
+        """Return whether a call that succeeded is the way out.
+
+        A model looks for one, so any call may be it. A read after a denial may have brought another answer,
+        but it has not done what was denied. The code of a program goes on to its next call whatever has
+        failed, so it has to be the same one, or that of another tool.
+        """
+        if self.arguments:
+            return call.arguments == self.arguments
+        return not self.denied or call.effect != "read"
+
+    def is_told(self, said: str) -> bool:
+        """Return whether an answer tells of the news, or is about something else."""
+        if self.is_read_on and (len(self.denied) < _VERB_CHARS_MIN or self.denied not in said.casefold()):
+            return True
+        return _is_told(said, self.new)
 
 
 class UntoldErrors(CallCheck):
     """Agents that ended well right after bad news, with an answer that does not mention it."""
 
     kinds: ClassVar = frozenset(
-        {"RequestApproval", "ApprovalGiven", "Delegate", "DelegationEnded", "AskEnded"}
+        {"RequestApproval", "ApprovalGiven", "Begin", "Delegate", "DelegationEnded", "AskEnded"}
     )
     results: ClassVar = "errors"
 
     def __init__(self) -> None:
         self._turns: set[tuple[str, int, int]] = set()
         self._asked: dict[tuple[str, int, int], RequestApproval] = {}
-        self._news: dict[str, tuple[str, frozenset[str]]] = {}
+        self._news: dict[str, _News] = {}
+        self._programs: set[str] = set()
         self._found: list[Finding] = []
 
     def returned(self, call: ToolCall, result: Returned) -> None:
-        """Take in a result: one that is not an error is the way out of those before it."""
-        if result.status == "error":
+        """Take in a result: one that is not an error may be the way out of those before it."""
+        before = self._news.get(call.agent)
+        if result.status == "error" and (before is None or call.agent not in self._programs):
             asked = _tokens(f"{call.tool} {call.arguments.decode()}")
             new = _tokens(result.output.decode("utf-8", "replace")) - asked
-            self._news[call.agent] = f"{call.tool} had given it an error ({result.seq})", new
-        elif result.status == "ok":
-            self._news.pop(call.agent, None)
+            arguments = call.arguments if call.agent in self._programs else b""
+            said = f"{call.tool} had given it an error ({result.seq})"
+            self._news[call.agent] = _News(said, new, arguments)
+        elif result.status == "ok" and before is not None and before.is_made_good(call):
+            del self._news[call.agent]
+        elif result.status == "ok" and before is not None and before.denied:
+            self._news[call.agent] = before._replace(is_read_on=True)
 
     def take(self, event: Event) -> None:
         """Take in the answer of a person, or the end of an agent."""
@@ -74,6 +111,10 @@ class UntoldErrors(CallCheck):
             # A question with its whole request is a turn of a program's own model, which reads of the error.
             if body.asked is not None:
                 self._turns.add((event.sender, body.turn, body.call))
+                self._programs.discard(event.sender)
+        elif isinstance(body, Begin):
+            if body.model.is_program:
+                self._programs.add(event.recipient)
         elif isinstance(body, DelegationEnded):
             self._end(event, body, body.address)
             if (event.recipient, body.turn, body.call) not in self._turns:
@@ -85,13 +126,14 @@ class UntoldErrors(CallCheck):
         asked = self._asked.pop((event.recipient, given.turn, given.call), None)
         if asked is not None and given.verdict == "denied":
             new = _tokens(given.note) - _tokens(f"{asked.tool} {bytes(asked.arguments).decode()}")
-            self._news[event.recipient] = f"its call of {asked.tool} had been denied ({event.seq})", new
+            said = f"its call of {asked.tool} had been denied ({event.seq})"
+            self._news[event.recipient] = _News(said, new, denied=asked.tool.partition("_")[0].casefold())
 
     def _end(self, event: Event, body: DelegationEnded | AskEnded, agent: str) -> None:
-        news, new = self._news.pop(agent, ("", frozenset()))
+        news = self._news.pop(agent, None)
         said = f"{body.text} {bytes(body.value).decode()}"
-        if news and STATUS[body.kind] == "ok" and not _is_told(said, new):
-            says = f"{agent} ended well after {news}, and its answer does not mention that"
+        if news is not None and STATUS[body.kind] == "ok" and not news.is_told(said):
+            says = f"{agent} ended well after {news.said}, and its answer does not mention that"
             command = f"events {{session}} --grouped --actor {agent}"
             self._found.append(Finding("untold_error", event.seq, agent, says, command, (agent,)))
 
@@ -104,8 +146,9 @@ class UntoldErrors(CallCheck):
         ]
         if bad:
             counts = frozenset(count for _, count in bad)
-            self._news[event.recipient] = f"{agent} had reported {bad[0][0]:.80} ({event.seq})", counts
-        else:
+            said = f"{agent} had reported {bad[0][0]:.80} ({event.seq})"
+            self._news[event.recipient] = _News(said, counts)
+        elif event.recipient not in self._programs:
             self._news.pop(event.recipient, None)
 
     def findings(self) -> Iterator[Finding]:
@@ -125,7 +168,7 @@ def _is_told(said: str, new: frozenset[str]) -> bool:
 
 
 class RepeatedEffects(CallCheck):
-    """Calls that may not be repeated, and were, with nothing else done in between."""
+    """Calls that may not be repeated, and were: at the same time, or with nothing else done in between."""
 
     results: ClassVar = "effects"
 
@@ -139,11 +182,16 @@ class RepeatedEffects(CallCheck):
         if last is None or self._last is None or call.effect != "write" or len(call.arguments) <= len("{}"):
             return
         before, earlier = last
-        if (before.tool, before.arguments) == (call.tool, call.arguments) and earlier.digest == result.digest:
+        is_beside = before.agent == call.agent and call.seq < earlier.seq
+        is_equal = earlier.digest == result.digest
+        if (before.tool, before.arguments) == (call.tool, call.arguments) and (is_equal or is_beside):
             by = f" by {before.agent}" if before.agent != call.agent else ""
+            how = (
+                "with the same result and nothing done in between" if is_equal else "with the same arguments"
+            )
             says = (
-                f"{call.agent} called {call.tool} as it was called before{by} ({before.seq}), with the same "
-                "result and nothing done in between: its effect may have come twice"
+                f"{call.agent} called {call.tool} as it was called before{by} ({before.seq}), {how}: "
+                "its effect may have come twice"
             )
             command = f"events {{session}} --from {before.seq} --to {result.seq}"
             found = Finding("repeated_effect", call.seq, call.agent, says, command)

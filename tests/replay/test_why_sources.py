@@ -282,6 +282,7 @@ def test_a_value_is_held_as_whole_words_and_equal_numbers(value: str, body: obje
         ({"total": 1203}, "It is $1,203 in all.", "$1,203", "1203"),
         ("paid 1203.0 of it", "It is 1,203 EUR.", "1,203 EUR", "1203.0"),
         ({"cents": 41900}, "It costs €419.00.", "€419.00", "41900"),
+        ({"cents": 4900}, "It is 49.00 euros.", "49.00 euros", "4900"),
         ({"share": 0.174}, "17.4 % of it.", "17.4 %", "0.174"),
         ({"on": "2024-05-20T08:00:00"}, "On May 20, 2024.", "May 20, 2024", "2024-05-20"),
         ("due 20 May 2024", "Due 2024-05-20.", "2024-05-20", "20 May 2024"),
