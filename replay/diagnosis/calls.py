@@ -24,12 +24,13 @@ _TWICE: Final = 2
 
 
 class RepeatedErrors(CallCheck):
-    """Tools that give one agent the same error more than once, and nothing else after it."""
+    """Tools that give one agent the same error more than once, or many errors, and nothing else after it."""
 
     results: ClassVar = "errors"
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str], tuple[int, list[int]]] = {}
+        self._all: dict[tuple[str, str], list[int]] = {}
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in the result of a call."""
@@ -38,16 +39,25 @@ class RepeatedErrors(CallCheck):
             before, seqs = self._errors.get(key, (result.digest, []))
             self._errors[key] = result.digest, seqs if before == result.digest else []
             self._errors[key][1].append(result.seq)
+            self._all.setdefault(key, []).append(result.seq)
         elif result.status == "ok":  # the agent has found a way
             self._errors.pop(key, None)
+            self._all.pop(key, None)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each agent and tool."""
         for (agent, tool), (_, seqs) in self._errors.items():
-            if len(seqs) >= _TWICE:
+            every = self._all[agent, tool]
+            if len(every) >= SAME_FROM and len(seqs) < len(every):
+                seqs, says = (
+                    every,
+                    f"{tool} gave {agent} {len(every):,} errors in a row, and nothing else",
+                )
+            elif len(seqs) >= _TWICE:
                 says = f"{tool} gave {agent} the same error {len(seqs):,} times, and nothing else after it"
-                command = f"events {{session}} --grouped --actor {agent}"
-                yield Finding("repeated_error", seqs[0], agent, says, command, (agent,))
+            else:
+                continue
+            yield Finding("repeated_error", seqs[0], agent, says, _GROUPED + agent, (agent,))
 
 
 _UNKNOWN: Final = b"whether it had its effect is not known"
@@ -102,7 +112,7 @@ LOOP_FROM: Final = 3
 """Equal calls with equal results, by one agent, that count as a loop."""
 
 SAME_FROM: Final = 8
-"""Different calls of a read tool, all with one result, that a person should look at."""
+"""Different calls of a tool, all with one result or with errors, that a person should look at."""
 
 _CHARS: Final = 80
 _GROUPED: Final = "events {session} --grouped --actor "

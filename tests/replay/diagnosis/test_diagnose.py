@@ -23,6 +23,12 @@ def broken(key: str) -> str:
     raise OSError("the shelf is empty")
 
 
+@tool(effect="read")
+def query(text: str) -> str:
+    """Fail, each time in another way."""
+    raise ValueError(f"syntax error near {text}")
+
+
 def kinds(recording: Recording) -> list[str]:
     return [finding.kind for finding in recording.diagnose()]
 
@@ -69,6 +75,16 @@ def test_eight_calls_of_a_read_tool_that_all_gave_the_same_are_a_guess() -> None
 def test_the_same_error_twice_is_found() -> None:
     assert kinds(times(2, "broken", is_same=True)) == ["repeated_error"]
     assert kinds(times(1, "broken", is_same=True)) == ["untold_error"]
+
+
+@pytest.mark.parametrize(("count", "kinds_found"), [(8, ["repeated_error"]), (7, ["untold_error"])])
+def test_eight_errors_in_a_row_are_found_though_each_is_another_one(
+    count: int, kinds_found: list[str]
+) -> None:
+    def policy(request: ModelRequest) -> Step:
+        return call("query", text=f"{request.turn}") if request.turn <= count else say("42.")
+
+    assert kinds(record(policy, Agent("host", tools=[query]), "Count.")) == kinds_found
 
 
 def test_a_failure_below_an_answer_is_found() -> None:
