@@ -92,7 +92,8 @@ class Finding(NamedTuple):
 
     seq: of the event that shows it. agent: the address of the agent it is about. says: one sentence. command:
     the next one to run, a sub-command of `callboard` with `{at}` for SESSION#SEQ and `{session}` for SESSION.
-    ends: the agents whose end it tells of, or explains. An end that another finding explains is told with it.
+    ends: the agents whose end it tells of, or explains; so for reads. An end that another finding explains is
+    told with it.
     """
 
     kind: FindingKind
@@ -212,7 +213,9 @@ class ToolCalls:
             self._erred.add(event.recipient)
 
 
-_ENDS: Final[frozenset[FindingKind]] = frozenset({"failed_delegation", "refused", "given_up", "untold_error"})
+_ENDS: Final[frozenset[FindingKind]] = frozenset(
+    {"failed_delegation", "refused", "given_up", "untold_error", "stale_read"}
+)
 _SHARED: Final[frozenset[FindingKind]] = frozenset(
     {"loop", "repeated_error", "refused_call", "other_model", "refused_replies", "lost_cache", "same_answers"}
 )

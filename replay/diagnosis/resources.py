@@ -75,28 +75,33 @@ class StaleReads(CallCheck):
             self._resources.setdefault(call.agent, set()).add(resource)
             self._stale.get(call.agent, {}).pop(resource, None)
             return
+        readers.pop(call.agent, None)  # it knows what it wrote: `Overwrites` tells of a later write over that
         for agent, read in readers.items():
-            if agent != call.agent:
-                self._stale.setdefault(agent, {}).setdefault(resource, _Stale(read, call, seq))
+            self._stale.setdefault(agent, {}).setdefault(resource, _Stale(read, call, seq))
 
     def _end(self, agent: str) -> None:
         if agent in self._stale:  # it may have read again
             self._look()
         self._ended.add(agent)
-        for (_, value), stale in self._stale.pop(agent, {}).items():
+        for resource, stale in self._stale.pop(agent, {}).items():
             write = stale.write
             says = (
-                f"{agent} read {value!r:.60} before {write.agent} changed it by {write.tool} ({write.seq}), "
-                "and ended without reading it again"
+                f"{agent} read {resource[1]!r:.60} before {write.agent} changed it by {write.tool} "
+                f"({write.seq}), and ended without reading it again"
             )
             command = f"events {{session}} --from {stale.seq} --to {stale.written}"
-            self._found.append(Finding("stale_read", stale.seq, agent, says, command))
+            self._found.append(Finding("stale_read", stale.seq, agent, says, command, _key(agent, resource)))
         for resource in self._resources.pop(agent, ()):
-            del self._read[resource][agent]
+            self._read[resource].pop(agent, None)
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
         yield from self._found
+
+
+def _key(agent: str, resource: _Resource) -> tuple[str]:
+    """Name what an agent had read, so that a read is told with the write over it."""
+    return (f"{agent} {resource[0]} {resource[1]}",)
 
 
 def resources(arguments: bytes) -> tuple[_Resource, ...]:
@@ -157,7 +162,9 @@ class Overwrites(CallCheck):
                 f"written ({before.call.seq}), without reading it"
             )
             command = f"events {{session}} --from {before.call.seq} --to {seq}"
-            self._found.append(Finding("overwritten", call.seq, call.agent, says, command))
+            self._found.append(
+                Finding("overwritten", call.seq, call.agent, says, command, _key(call.agent, resource))
+            )
         self._last[resource] = _Write(call, content)
         self._has_read[resource] = set()
 
