@@ -189,9 +189,8 @@ async def refuse_owned(log: EventLog, session_id: str) -> None:
 
 def _owned(session_id: str, owner: str) -> SessionBusy:
     return SessionBusy(
-        f"session {session_id} runs in worker {owner}, which has a lease on it; stop that worker first, "
-        "or try again in some seconds if it has died, because its lease ends then; `resume(..., steal=True)` "
-        "takes the session from it at once"
+        f"session {session_id} runs in worker {owner}, whose lease ends some seconds after its death; wait, "
+        "stop that worker, or take the session from it with `resume(..., steal=True)`"
     )
 
 

@@ -52,8 +52,7 @@ class Address:
         user = f"{quote(left.pop('user'), safe='')}@" if left.get("user") else ""
         database = quote(left.pop("dbname"), safe="") if left.get("dbname") else ""
         if place := _place(left.get("host", ""), left.get("port", "")):
-            left.pop("host")
-            left.pop("port", None)
+            left = {name: value for name, value in left.items() if name not in ("host", "port")}
         query = {"schema": self.schema} | ({} if self.can_prepare else {"prepare": "off"}) | left
         return f"postgresql://{user}{place}/{database}?{urlencode(query, safe='/,:', quote_via=quote)}"
 
@@ -102,16 +101,14 @@ def _hosts(hosts: str) -> dict[str, str]:
 
 def _place(host: str, port: str) -> str:
     """Return hosts and ports as written before the database; empty for those that can only be parameters."""
-    hosts, ports = host.split(","), port.split(",")
-    if len(ports) == 1:
-        ports *= len(hosts)
-    places = [f"[{one}]" if ":" in one else one for one in hosts]
+    places = [f"[{one}]" if ":" in one else one for one in host.split(",")]
+    ports = port.split(",") if "," in port else [port] * len(places)
     text = ",".join(one + (f":{it}" if it else "") for one, it in zip(places, ports, strict=False))
     try:
-        is_same = "%" not in text and len(ports) == len(hosts) and _hosts(text)["host"] == host
+        is_same = "%" not in text and len(ports) == len(places) and _hosts(text)["host"] == host
+        return text if is_same else ""
     except (MisuseError, KeyError):
         return ""
-    return text if is_same else ""
 
 
 def _with_query(parameters: dict[str, str], query: str) -> Address:
