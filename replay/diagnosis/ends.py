@@ -78,10 +78,11 @@ class FailedDelegations:
     A task that the parent gave again, and that ended well then, does not count.
     """
 
-    kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "AskEnded"})
+    kinds: ClassVar = frozenset({"Delegate", "DelegationEnded", "AskEnded", "ReportJudged"})
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, int, int], tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._problems: dict[str, str] = {}  # of the last invalid report, by agent
         self._failed: list[_Failed] = []
         self._found: list[Finding] = []
 
@@ -90,6 +91,8 @@ class FailedDelegations:
         body = event.body
         if isinstance(body, Delegate):
             self._given[event.sender, body.turn, body.call] = body.profiles, words_of(body)
+        elif isinstance(body, ReportJudged):
+            self._problems[event.recipient] = "; ".join(map(str, body.problems))
         elif isinstance(body, DelegationEnded):
             profiles, words = self._given.pop((event.recipient, body.turn, body.call), ((), frozenset()))
             if STATUS[body.kind] == "failed":
@@ -110,7 +113,8 @@ class FailedDelegations:
         first = self._failed[0]
         more = f"; {len(self._failed) - 1:,} more failed" if len(self._failed) > 1 else ""
         kind, agent = first.end.kind, first.agent
-        says = f"the ask ended well, but {agent} failed below it ({kind}): {_reason(first.end)}{more}"
+        why = _reason(first.end, self._problems.get(agent, ""))
+        says = f"the ask ended well, but {agent} failed below it ({kind}): {why}{more}"
         agents = tuple(one.agent for one in self._failed)
         return Finding("failed_delegation", first.seq, agent, says, _command(kind, agent), agents)
 
@@ -135,9 +139,11 @@ class _Failed(NamedTuple):
         return turn > self.end.turn if self.end.kind == "denied" else is_one_task(self.words, words)
 
 
-def _reason(end: DelegationEnded | AskEnded) -> str:
-    """Return why an agent failed: in the words of its end, which name the limit or the mistake."""
+def _reason(end: DelegationEnded | AskEnded, problems: str = "") -> str:
+    """Return why an agent failed: in the words of its end. problems: of the last report that it gave."""
     said = end.detail or EXPLAINED[end.kind]
+    if end.kind == "no_report" and problems:
+        said = f"stopped after a report that was refused: {problems}"
     if isinstance(end, DelegationEnded) and end.kind == "denied" and end.problems:
         said = f"{said} ({'; '.join(map(str, end.problems))})"
     return said if len(said) <= _REASON_CHARS else said[: _REASON_CHARS - 1] + "…"

@@ -32,6 +32,13 @@ def test_a_denied_delegation_is_found_with_its_problems_and_is_no_limit() -> Non
     assert found.says.endswith("(/query: must be string, got 5)")
 
 
+_OK: dict[str, object] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"ok": {"const": True}},
+}
+
+
 def test_a_sibling_of_a_denied_delegation_has_not_done_its_work() -> None:
     host = Agent("host", agents=[Agent("clerk")], limits=Limits(max_agents=2))
     both = calls(*(call("task", agent="clerk", prompt=f"Sort shelf {n}.") for n in (1, 2)))
@@ -46,3 +53,14 @@ def test_of_an_ask_that_fails_the_denied_delegation_is_named_and_no_agent_that_e
         one.startswith("a delegation of host to finder was denied: the input does not") for one in says
     )
     assert not any("ended at a limit (denied)" in one for one in says)
+
+
+def test_a_refused_report_is_told_where_no_other_followed() -> None:
+    task = call("task", agent="finder", prompt="Find it.", output_schema=_OK)
+    for given, why in (
+        ([call("report_back", ok=True, more=1)], "stopped after a report that was refused: /: "),
+        ([], "stopped without giving the report it was asked for"),
+    ):
+        below = [*given, say("Stopped."), say("Stopped.")]
+        (found,) = _found(Agent("host", agents=[Agent("finder")]), task, say("None."), host_1=below)
+        assert found.says.startswith(f"the ask ended well, but host.1 failed below it (no_report): {why}")
