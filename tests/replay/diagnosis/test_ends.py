@@ -61,6 +61,6 @@ def test_a_refused_report_is_told_where_no_other_followed() -> None:
         ([call("report_back", ok=True, more=1)], "stopped after a report that was refused: /: "),
         ([], "stopped without giving the report it was asked for"),
     ):
-        below = [*given, say("Stopped."), say("Stopped.")]
+        below: list[Step] = [*given, say("Stopped."), say("Stopped.")]
         (found,) = _found(Agent("host", agents=[Agent("finder")]), task, say("None."), host_1=below)
         assert found.says.startswith(f"the ask ended well, but host.1 failed below it (no_report): {why}")
