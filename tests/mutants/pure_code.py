@@ -169,7 +169,7 @@ class _PureCalls(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         match node.value:
             case ast.Call(func=ast.Attribute(value=receiver) as func) if path_of(receiver) not in ACTORS:
-                if _called(node.value) not in self._known:
+                if _called(node.value) not in self._known and ast.unparse(receiver) != "super()":
                     func.attr = CHANGING[0]
             case _:
                 pass

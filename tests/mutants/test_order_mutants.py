@@ -128,6 +128,8 @@ def test_a_method_called_in_pure_code_changes_its_receiver_only() -> None:
     source = "def f(self, a):\n    self.a.go()\n    a.do()\n    self.b()\n    self.c()\n"
     assert len([*order_changes_in(source)]) == 3
     assert len([*order_changes_in(source, is_pure=True)]) == 2
+    made = "class A(B):\n    def __init__(self, a):\n        super().__init__(a)\n        self.a = a\n"
+    assert not [*order_changes_in(made, is_pure=True)]
 
 
 def test_an_act_before_a_return_is_not_seen_by_a_value_that_is_read_after_it() -> None:
