@@ -120,9 +120,10 @@ def test_a_session_that_ends_its_workers_rests_until_it_is_submitted_again_or_su
         tables.submit("s", "a", "other", "")
         assert losses() == 1  # that of the worker that has it still
         assert names(tables, last) == ["s"]
-        for claimed_ms, left in ((2**50, 1), (0, 0)):
+        for claimed_ms, ends_ms, left in ((2**50, 2**50, 1), (0, 1, 1), (0, 2**50, 0)):
             tables._run("UPDATE {s}.leases SET claimed_ms = %s", (claimed_ms,))
-            assert tables.renew(last, 1, is_draining=False)
+            tables._run("UPDATE {s}.workers SET ends_ms = %s WHERE id = %s", (ends_ms, last))
+            assert tables.renew(last, 1, is_draining=False) == (ends_ms > 1)
             assert tables._run("SELECT losses FROM {s}.leases") == [(left,)]
 
     on_tables(place, work)
