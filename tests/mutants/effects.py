@@ -7,7 +7,8 @@ because no text shows it:
 
     names        two paths of attributes are two things: `self.a` and `work.state.a` are never the same
     containers   a method with the name of a container's, such as `add` or `pop`, touches its receiver only;
-                 the same of a task, an event or a clock, such as `done` or `time`
+                 the same of a task, an event or a clock, such as `done` or `time`; and one with the name of
+                 a text's or path's, such as `strip` or `with_name`, changes nothing
     values       what is called for its value does nothing else, unless it is a method of `self` or `work`
     classes      an object of one class is not of another one, and names of constants are of different values
     bases        the `__init__` of a base neither reads nor sets an attribute that its subclass sets
@@ -23,7 +24,8 @@ from typing import Final, NamedTuple
 
 _READING: Final = (
     "cancelled", "copy", "count", "done", "endswith", "get", "index", "is_set", "items", "join", "keys",
-    "split", "startswith", "time", "total", "union", "values",
+    "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rstrip", "split",
+    "startswith", "strip", "time", "total", "union", "upper", "values", "with_name", "with_suffix",
 )  # fmt: skip
 CHANGING: Final = (
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "insert", "move_to_end",

@@ -70,6 +70,8 @@ def swapped(body: str) -> list[str]:
             ["if a == 'a':; self.b = 2; if a == A:; self.b = 1"],
         ),
         ("if a > 1: return 0; if state: b = 1; return 0", []),
+        ("if self.a: return 0; b = self.path.with_name(a.strip())", []),
+        ("if self.a: return 0; b = self.path.replace(a)", ["b = self.path.replace(a); if self.a:; return 0"]),
         ("super().__init__(a); self.b = 1", []),
         ("super().__init__(self.b); self.b = 1", ["self.b = 1; super().__init__(self.b)"]),
         ("super().__init__(a); self.go()", ["self.go(); super().__init__(a)"]),
