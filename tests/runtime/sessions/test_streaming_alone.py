@@ -115,6 +115,19 @@ def test_the_first_reader_reads_what_was_posted_before_it_in_the_log() -> None:
     assert waiting(reader) == [TextDelta("host", 1, 1, 0, "hino")], "that of the grant that it has read"
 
 
+def test_a_reply_that_was_answered_before_the_first_reader_came_is_no_longer_under_way() -> None:
+    answered = failed(3, cause=2)
+
+    async def work() -> None:
+        board = Board(event(1), event(2), answered)
+        board.hub.on_text(2, "host", 1, 1, "hi")
+        board.hub._attach(Reader(0, EVERYTHING))
+        board.hub._on_event(answered)
+        assert board.hub.so_far() == []
+
+    asyncio.run(work())
+
+
 def test_progress_goes_to_other_processes_also_without_a_reader() -> None:
     async def main() -> None:
         hub, sent = Board().hub, list[tuple[int, object]]()
