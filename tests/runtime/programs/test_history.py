@@ -76,6 +76,17 @@ def test_only_runs_that_returned_are_read_and_those_of_a_model_end_the_reading(
     assert runs_before(len(messages), messages.__getitem__, 2) == found
 
 
+def test_no_message_is_read_before_the_runs_that_are_wanted() -> None:
+    messages, read = [USER, SAID, USER, SAID], list[int]()
+
+    def message(at: int) -> Json:
+        read.append(at)
+        return messages[at]
+
+    assert len(runs_before(4, message, 1)) == 1
+    assert read == [3, 2]
+
+
 def test_the_place_of_the_last_prompt_is_known() -> None:
     messages = [USER, SAID, USER, SAID]
     run = last_run(len(messages), messages.__getitem__)
