@@ -269,7 +269,16 @@ def test_a_command_that_stops_its_guard_ends_after_its_time(
     folder: int, tmp_path: Path, hurry: None, text: str
 ) -> None:
     mark = unique_seconds(tmp_path)
-    found = done(f"echo begun; {text}; setsid sleep {mark} & sleep {mark}", folder, timeout_s=0.1)
+    text = f"echo begun; {text}; : > {tmp_path}/stopped; setsid sleep {mark} & sleep {mark}"
+
+    async def main() -> Finished:
+        loop, now = asyncio.get_running_loop(), asyncio.get_running_loop().time
+        work = asyncio.create_task(run(command(text, folder, timeout_s=600)))
+        await until((tmp_path / "stopped").exists)
+        loop.time = lambda: now() + 700  # type: ignore[method-assign]  # its time is over
+        return await work
+
+    found = asyncio.run(main())
     assert (found.ended, found.output[0], found.survivors) == ("timeout", b"begun\n", 0)
     assert not is_running(mark)
 
