@@ -1,6 +1,6 @@
 """No rule is broken on the unchanged tree: scenarios with each kind of fault, and pairs of features.
 
-Each kind comes alone, and with timers that fire while other work is left, as in a real process.
+Each kind comes alone, with timers that fire while other work is left, as in a real process, and with crashes.
 
 A campaign with all faults at once seldom meets one kind often enough, and hides a rule that does not know it.
 Two features that each keep the rules may break one together.
@@ -31,8 +31,8 @@ from tests.mutants.parts import PARTS
 
 GROUPS: Final = [*sorted(PARTS), "features"]
 
-EVERY = effort(148, 1)
-"""The suite tries each 148th pair of a scenario and of faults, beginning at another one for each group.
+EVERY = effort(222, 1)
+"""The suite tries each 222nd pair of a scenario and of faults, beginning at another one for each group.
 
 `test_steady_faults` tries every scenario, at the moments at which a fault matters most.
 """
@@ -61,10 +61,12 @@ def scenarios(group: str) -> Mapping[str, AnyScenario]:
 
 
 def lanes(group: str) -> Iterator[Lane]:
-    """Yield each scenario of a group with each kind of fault, alone and with jumps; or a selection."""
-    every = list(product(scenarios(group).items(), sorted(KINDS), ((), ("jump",))))
-    for (name, scenario), kind, more in every[GROUPS.index(group) :: EVERY]:
-        chosen = faults(kind, *more, most=2 + len(more), fault_mixes=5)
+    """Yield each scenario of a group with each kind of fault, alone or with jumps or crashes, or some."""
+    # A fault that only the process after a crash meets, and again the one after that, is the fourth.
+    mixes: list[tuple[tuple[str, ...], int]] = [((), 2), (("jump",), 3), (("crash",), 4)]
+    every = list(product(scenarios(group).items(), sorted(KINDS), mixes))
+    for (name, scenario), kind, (more, most) in every[GROUPS.index(group) :: EVERY]:
+        chosen = faults(kind, *more, most=most, fault_mixes=5)
         yield Lane(
             f"{name} with {' and '.join((kind, *more))}", with_faults(scenario, chosen), "portfolio", "alarms"
         )
