@@ -304,11 +304,12 @@ export class DetailView {
 
   sourceLines(seq, value) {
     if (!value) return [];
-    const { way, also, madeOf } = sourceOf(this.session, seq, value);
+    const { way, also, madeOf, written } = sourceOf(this.session, seq, value);
     if (!way.length) return [make("p", { class: "hint" }, `Event ${seq} does not hold “${oneLine(value)}”.`)];
     const listed = (title, seqs) => (seqs.length ? [make("h3", {}, title), ...folded(this.session, seqs, this.room / 3, (one) => this.lineOf(one))] : []);
     return [
       ...folded(this.session, way, this.room / 3, (one) => this.lineOf(one, way.length > 1 && one === way.at(-1) ? `★ ${one}` : "")),
+      ...(written ? [make("p", { class: "hint" }, `★ writes it as “${oneLine(written)}”.`)] : []),
       ...(also.length ? [make("p", { class: "hint" }, `★ is one of ${also.length + 1} places that hold it.`)] : []),
       ...listed("also in, and no log says which of them was read", also),
       ...listed(`event ${way.at(-1)} was made of`, madeOf),

@@ -2,7 +2,7 @@
 
 import { WrittenNumber, isAgent } from "./data.js";
 import { delegationsIn } from "./delegations.js";
-import { Held, wordsOf } from "./held.js";
+import { Held, otherSpellings, wordsOf } from "./held.js";
 
 const WITHOUT_CONTENT = new Set(["CallModel", "CheckSchema", "SchemaChecked"]);
 const ASKED_CHARS_MAX = 200; // of a text in a call's arguments or a task
@@ -27,18 +27,21 @@ export function partsOf(session, seq) {
 
 /**
  * Return the source of a value: `way`, the events from this one back to the one where it first was, empty if it is
- * not in it; `also`, the others that could be its source; `madeOf`, the inputs of the reply that first wrote it.
+ * not in it; `also`, the others that could be its source; `madeOf`, the inputs of the reply that first wrote it;
+ * `written`, the value as its source writes it, if in another way.
  */
 export function sourceOf(session, seq, value) {
-  const held = heldIn(session, seq, value);
-  if (!held) return { way: [], also: [], madeOf: [] };
+  const own = heldIn(session, seq, value);
+  if (!own) return { way: [], also: [], madeOf: [], written: "" };
+  let held = own;
   const way = [seq];
   const others = [];
   const wanted = new Set();
   for (;;) {
     for (const { words } of held.places(session.body(way.at(-1)))) for (const word of words) wanted.add(word);
-    const [next, ...more] = ranked(session, way.at(-1), held, wanted);
+    const [form, next, ...more] = holders(session, way.at(-1), held, wanted, value);
     if (!next) break;
+    held = form;
     way.push(next);
     others.push(...more);
   }
@@ -48,16 +51,26 @@ export function sourceOf(session, seq, value) {
     way,
     also: [...new Set(others)].filter((one) => !way.includes(one)),
     madeOf: inputs.filter((one) => session.kinds[one] !== "ModelReplied"),
+    written: held === own ? "" : held.places(session.body(way.at(-1)))[0].text,
   };
 }
 
-/** Return the value to look for: as whole words, unless the event has it in a longer word only. */
-function heldIn(session, seq, value) {
-  for (const isWhole of [true, false]) {
-    const held = new Held(value, isWhole);
-    if (held.places(session.body(seq)).length) return held;
+/** Return how the source of a value writes it, and its holders: in other spellings if a model wrote it in its own way. */
+function holders(session, seq, held, wanted, value) {
+  const found = ranked(session, seq, held, wanted);
+  if (found.length || session.kinds[seq] !== "ModelReplied") return [held, ...found];
+  for (const other of otherSpellings(value)) {
+    const isNear = (one) => other.places(session.body(one)).some(({ words }) => [...words].some((word) => wanted.has(word)));
+    const more = ranked(session, seq, other, wanted).filter((one) => !other.isCommon || isNear(one));
+    if (more.length) return [other, ...more];
   }
-  return undefined;
+  return [held];
+}
+
+/** Return the value to look for: as whole words, unless the event has it in another form only. */
+function heldIn(session, seq, value) {
+  const forms = [new Held(value, true), new Held(value, false), ...otherSpellings(value)];
+  return forms.find((held) => held.places(session.body(seq)).length);
 }
 
 /** Return the events from which an event may have a value, the likeliest first. wanted: the words near the value so far. */

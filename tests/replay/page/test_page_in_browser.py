@@ -14,14 +14,15 @@ from callboard.actors.protocol.port_messages import CallModel, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.replay.search import Query
 from callboard.replay.steps import essential
+from callboard.runtime.agent import Agent
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests.browser import Browser, browser, needs_browser
 from tests.golden import golden, stored
 from tests.replay.diagnosis.user_stories import gave_up_a_task
 from tests.replay.logs import survey
 from tests.replay.page.kit import write_page
-from tests.replay.stories import endless_loop, fork_of_a_fork, ignored_report, poisoned_sum
-from tests.replay.test_why_sources import sensed
+from tests.replay.stories import endless_loop, fork_of_a_fork, ignored_report, poisoned_sum, record
+from tests.replay.test_why_sources import reader, sensed
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -115,6 +116,24 @@ def test_a_way_shows_each_failure_and_all_events_on_demand(tab: Browser, tmp_pat
     assert set(way) <= set(tab.run(lines))
 
 
+OTHERWISE = ("$1,203", "49.00 euros", "17.4 %", "May 20, 2024", "Aarav Ahmed", "2024-06-01", "3 px", "$40.50")
+
+
+def spelled_otherwise() -> Recording:
+    """Record a host that writes each value in another way than the tool."""
+    read = {
+        "total": 1203,
+        "cents": 4900,
+        "share": 0.174,
+        "on": "2024-05-20T08:00",
+        "user": "aarav_ahmed_6699",
+    }
+    policy, look = reader(
+        [[json.dumps(read | {"due": "1 June 2024", "n": 3, "paid": 40.5})]], ", ".join(OTHERWISE)
+    )
+    return record(policy, Agent("host", tools=[look]), "Go.")
+
+
 @pytest.mark.parametrize(
     ("make", "texts"),
     [
@@ -122,8 +141,9 @@ def test_a_way_shows_each_failure_and_all_events_on_demand(tab: Browser, tmp_pat
         (lambda: fork_of_a_fork({("host", 1, 0): "Rome: rain"}), ("rain", "Stay")),
         (lambda: fork_of_a_fork({("host", 2, -1): "Stay at home."}), ("sun", "home")),
         (gave_up_a_task, ("objection",)),
+        (spelled_otherwise, OTHERWISE),
     ],
-    ids=["ignored", "changed result", "changed reply", "gave up"],
+    ids=["ignored", "changed result", "changed reply", "gave up", "spelled otherwise"],
 )
 def test_the_source_of_a_value_is_the_same_as_in_python(
     tab: Browser, tmp_path: Path, make: Callable[[], Recording], texts: tuple[str, ...]
@@ -141,6 +161,7 @@ def test_the_source_of_a_value_is_the_same_as_in_python(
             assert found["way"] == [one.seq for one in why.source], (seq, text)
             assert set(found["also"]) == {one.seq for one in why.also_in}, (seq, text)
             assert found["madeOf"] == [one.seq for one in why.made_of], (seq, text)
+            assert found["written"] == why.written, (seq, text)
 
 
 @pytest.mark.parametrize("seed", range(4))
