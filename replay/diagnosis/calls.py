@@ -147,12 +147,22 @@ class _Calls(msgspec.Struct, gc=False):
 
 
 class Loops(CallCheck):
-    """Agents that make the same call again and again, and learn nothing from it."""
+    """Agents that make the same call again and again, and learn nothing from it.
+
+    A program that has slept in between waits for another result, as its code says.
+    """
+
+    kinds: ClassVar = frozenset({"Woken"})
 
     def __init__(self) -> None:
+        self._woken: Counter[str] = Counter()
         self._calls: dict[tuple[str, str], dict[bytes, _Calls]] = {}
         self._effects: Counter[tuple[str, bytes]] = Counter()
         self._effect_count = 0
+
+    def take(self, event: Event) -> None:
+        """Take in the end of a program's sleep."""
+        self._woken[event.recipient] += 1
 
     def called(self, call: ToolCall) -> None:
         """Count a call with an effect."""
@@ -165,6 +175,8 @@ class Loops(CallCheck):
             arguments, others = call.arguments, self._effect_count
             if others:  # calls like this one are not effects in between: they are what repeats
                 others -= self._effects.get((call.tool, arguments), 0)
+            if self._woken:
+                others += self._woken[call.agent]
             if (of_tool := self._calls.get(key := (call.agent, call.tool))) is None:
                 of_tool = self._calls[key] = {}
             if (calls := of_tool.get(arguments)) is None:

@@ -56,6 +56,15 @@ async def pipeline(ctx: ProgramContext, prompt: str) -> dict[str, Any]:
     return {"worst": worst.file, "share": 1.0}
 
 
+@program(tools=[list_files])
+async def watch(ctx: ProgramContext, prompt: str) -> str:
+    """Look for a new file five times, in vain."""
+    for _ in range(5):
+        await ctx.call(list_files)
+        await ctx.sleep(0.001)
+    return "There is no new file."
+
+
 TOOL = {"name": "list_files", "description": "List the files.", "input_schema": {"type": "object"}}
 
 
@@ -106,5 +115,5 @@ def _recorded(host: Agent) -> Recording:
 
 def healthy_programs() -> Iterator[tuple[str, Recording]]:
     """Yield the name of each session, and the session: a program as host, and both below a model."""
-    for host in (pipeline, conversation, HOST):
+    for host in (pipeline, conversation, watch, HOST):
         yield f"program {host.name}", _recorded(host)
