@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from callboard.replay.rights import AgentRights
     from callboard.replay.states import Change, States
     from callboard.replay.steps import Steps
-    from callboard.replay.verify import Page
     from callboard.runtime.log.tree import Tree
 
 # Methods import their own parts of replay: a command needs few, and the deciders alone are 60 modules.
@@ -119,18 +118,13 @@ class Recording(AbstractContextManager["Recording"]):
 
     def verify(self) -> Verification:
         """Check every digest, and compare the posts of every decider with the recorded ones."""
-        from callboard.replay.verify import Verifier
+        from callboard.replay.verify import Verifier, long_pages
 
-        verifier = Verifier(self.events, self._pages())
+        verifier = Verifier(self.events, long_pages(self._source))
         divergence = verifier.run()
         if divergence is not None:
             self.check()  # a corrupt log is reported before any divergence
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
-
-    def _pages(self) -> "Iterator[Page]":
-        for page in self._source.sealed_pages():
-            rows = [row.whole() if row.cuts else row for row in page]
-            yield [*zip(self._source.events(rows), [row.body for row in rows], strict=True)]
 
     def search(self, query: Query) -> Iterator[Match]:
         """Yield the events with a text, or a value at a path, then refused calls. Digests are checked."""

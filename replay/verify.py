@@ -9,7 +9,7 @@ The result of a verification.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
@@ -24,6 +24,8 @@ from callboard.actors.protocol.events import CLOSING_KINDS, Event, Post, is_clos
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests
+from callboard.replay.reading import Source
+from callboard.runtime.log.hash_chain import PAGE_BYTES, PAGE_EVENTS
 from callboard.runtime.log.protocol import Head
 
 if TYPE_CHECKING:
@@ -34,6 +36,21 @@ _ENDS: Final = CLOSING_KINDS | {AskEnded}
 
 Page: TypeAlias = Sequence[tuple[Event, bytes]]
 """Events that follow each other, each with its body as it is stored."""
+
+
+def long_pages(source: Source) -> Iterator[Page]:
+    """Yield the events of a session, checked, in pages long enough for decisions that are made together."""
+    found: list[tuple[Event, bytes]] = []
+    held = 0
+    for page in source.sealed_pages():
+        rows = [row.whole() if row.cuts else row for row in page]
+        bodies = [row.body for row in rows]
+        found += zip(source.events(rows), bodies, strict=True)
+        held += sum(map(len, bodies))
+        if len(found) >= PAGE_EVENTS or held >= PAGE_BYTES:
+            yield found
+            found, held = [], 0
+    yield found
 
 
 class _Found(Exception):

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, starmap
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import structs
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, FILE_PAGE_EVENTS, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import TAIL_EVENTS, Head, Sealed, Segment, Stored, no_session
 from callboard.runtime.log.session_rows import HIDDEN, Details, SessionQuery, SessionRow
@@ -298,7 +299,7 @@ class Tables:
                 return list(starmap(Sealed, self._rows(part, page, kept)))
 
         segments = [part.segment for part in parts.values()]
-        yield from hash_chain.checked_pages(segments, read, upto, known, after)
+        yield from hash_chain.checked_pages(segments, read, upto, known, after, FILE_PAGE_EVENTS)
         if upto >= entry.head and not entry.is_hidden:
             with self._reported(session_id, upto):
                 later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
@@ -352,7 +353,9 @@ class Tables:
         return made
 
     def _rows(self, entry: SessionEntry, page: list[_Row], kept: Kept) -> Iterator[_Fields]:
-        session_id, names, blobs = entry.session_id, _Names(), Blobs(self._connection, self._cipher, kept)
+        session_id, blobs = entry.session_id, Blobs(self._connection, self._cipher, kept)
+        # The few addresses of a page are decoded once each and shared.
+        names = {name: _address(name) for at in (2, 3) for name in set(map(itemgetter(at), page))}
         for seq, at, sender, recipient, cause, body, digest, cuts in page:
             if self._cipher is not None:
                 body = decrypted(self._cipher, session_id, seq, body)
@@ -364,13 +367,9 @@ def _without_data(data: bytes) -> tuple[bytes, bytes]:
     return blob_digest(data), b""
 
 
-class _Names(dict[bytes | None, str]):
-    """Addresses by their bytes. The few of a session are decoded once each and shared."""
-
-    def __missing__(self, name: bytes | None) -> str:
-        # No address holds NUL, so the digest of an event whose address is gone cannot match.
-        self[name] = text = "\0" if name is None else name.decode("utf-8", "replace")
-        return text
+def _address(name: bytes | None) -> str:
+    # No address holds NUL, so the digest of an event whose address is gone cannot match.
+    return "\0" if name is None else name.decode("utf-8", "replace")
 
 
 def _text(stored: bytes | None) -> str:
