@@ -10,7 +10,6 @@ Find a value in a message: as whole words, or as an equal number in any spelling
     Held("7").places(body)              not in 17, in "k7" or in the number of a turn
     Held("137,714.24").places(body)     in 137714.24, "137 714.24" with a narrow space, "137.714,24"
 
-    Held("1203", ...) of other_spellings("$1,203"): a sign or a unit, another case, a date in another form
 
 A place has the words near the value: up to 60 characters to each side, the names of the fields that lead to
 it, and short texts beside it. The words next to it, and the name of its own field, are there twice, the
@@ -271,64 +270,6 @@ class Held:
         if self.number:
             return number_in(written) == self.number
         return self._pattern.fullmatch(written) is not None if self._written else written == self.text
-
-
-_AMOUNT: Final = re.compile(
-    r"\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<number>[-+]?\d[\d.,_'\u00a0\u202f]*)\s*"
-    r"(?P<unit>%|°[CF]|[A-Z]{3}|[€£¥]|[kKMGT]i?B|[kcm]?m|[km]?g|[mµn]?s|px|lbs?|percent|euros?|dollars?|cents?"
-    r"|bytes?|seconds?|minutes?|hours?|days?|lines?|tokens?|files?|items?|pages?)?\s*"
-)
-_CURRENCY: Final = re.compile(r"[€£¥]|[A-Z]{3}|euros?|dollars?")
-_AMOUNT_DIGITS_MIN: Final = 3  # not 0, of a number without its unit: 4 px is in too many texts as 4
-_WORD_CHARS_MIN: Final = 4  # of a text that is looked for inside another word, or in another case
-_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DATES: Final = tuple(
-    re.compile(rf"(?i)\s*{form}\s*")
-    for form in (
-        r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
-        r"(?P<d>\d\d?)\.(?P<m>\d\d?)\.(?P<y>\d{4})",
-        r"(?P<m>\d\d?)/(?P<d>\d\d?)/(?P<y>\d{4})",
-        r"(?P<name>[a-z]{3})[a-z]*\.? (?P<d>\d\d?)(?:st|nd|rd|th)?(?:,? (?P<y>\d{4}))?",
-        r"(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?P<name>[a-z]{3})[a-z]*\.?(?:,? (?P<y>\d{4}))?",
-    )
-)
-
-
-def other_spellings(text: str) -> Iterator[Held]:
-    """Yield the forms in which another text may hold a value, the likeliest first."""
-    if date := next((found for form in _DATES if (found := form.fullmatch(text))), None):
-        yield from _other_dates(text, date.groupdict())
-    if len(text.strip()) >= _WORD_CHARS_MIN:
-        words = r"[\s_*`-]+".join(map(re.escape, re.split(r"[\s_]+", text.strip())))
-        yield Held(text, pattern=rf"(?i)(?<![^\W_]){words}(?:(?![^\W_])|(?=T\d))")
-    amount = None if date or number_in(text) else _AMOUNT.fullmatch(text)
-    if amount is None or not (number := number_in(amount["number"].rstrip(".,"))):
-        return
-    is_money = amount["money"] or _CURRENCY.fullmatch(amount["unit"] or "")
-    digits = len(re.sub(r"\D", "", number).strip("0"))
-    if is_money or digits >= _AMOUNT_DIGITS_MIN:
-        yield Held(number)
-    if amount["unit"] in ("%", "percent") and digits > 1:
-        yield Held(_canonical(f"{number}e-2"))
-    elif is_money and number != "0":
-        yield Held(_canonical(f"{number}e2"))  # cents
-
-
-def _other_dates(text: str, date: Mapping[str, str | None]) -> Iterator[Held]:
-    name = (date.get("name") or "").lower()
-    if name and name not in _MONTHS:
-        return
-    month = _MONTHS.index(name) + 1 if name else int(date["m"] or 0)
-    day, year = int(date["d"] or 0), date["y"] or r"\d{4}"
-    if 1 <= month <= len(_MONTHS):
-        named = rf"{_MONTHS[month - 1]}[a-z]*\.?"
-        of_year = rf"(?:,? {year}|(?!,? ?\d))"
-        forms = (
-            rf"{year}-?{month:02}-?{day:02}(?!\d)",
-            rf"0?{month}/0?{day}/{year}|0?{day}[./]0?{month}[./]{year}",
-            rf"{named} 0?{day}(?:st|nd|rd|th)?{of_year}|0?{day}(?:st|nd|rd|th|\.)? {named}{of_year}",
-        )
-        yield Held(text, pattern=rf"(?i)(?<!\w)(?:{'|'.join(forms)})")
 
 
 def words_of(text: str) -> Words:

@@ -59,9 +59,9 @@ from callboard.replay.json_values import (
     leaves,
     names,
     numbers_in,
-    other_spellings,
     words_of,
 )
+from callboard.replay.spellings import other_spellings
 from callboard.replay.steps import is_failure
 
 ODD_INPUTS_MIN: Final = 4

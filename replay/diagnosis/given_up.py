@@ -9,7 +9,7 @@ Rules
     call. A call that was answered before is a poll, and is not looked at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from callboard.actors.agent.content import read
@@ -80,15 +80,7 @@ class GivenUp:
         if isinstance(body, Wake):
             self._deadlines[agent] = body.until
         elif isinstance(body, RunStep | TurnRequested):
-            until = self._deadlines[agent]
-            is_woken = event.cause == self._woken.get(agent)
-            self._is_timed[agent] = is_woken or (until is not None and event.at >= until)
-            for seq in body.new:
-                if (place := self._unread.pop(seq, None)) is not None:
-                    request = self._open.pop(place)
-                    if request.tool:
-                        self._polled.add((agent, request.tool, request.arguments))
-                    del self._ends[place]
+            self._ask(agent, event, body.new)
         elif isinstance(body, Delegate):
             to = ", ".join(dict.fromkeys(body.profiles))
             what = "its question to a model" if to == ASK_MODEL else f"its delegation to {to}"
@@ -96,6 +88,16 @@ class GivenUp:
         elif isinstance(body, CallTool):
             request = _Request(event, f"its call of {body.tool}", body.tool, bytes(body.arguments))
             self._open[agent, body.turn, body.call] = request
+
+    def _ask(self, agent: str, event: Event, new: Iterable[int]) -> None:
+        until = self._deadlines[agent]
+        is_woken = event.cause == self._woken.get(agent)
+        self._is_timed[agent] = is_woken or (until is not None and event.at >= until)
+        for place in [self._unread.pop(seq) for seq in new if seq in self._unread]:
+            request = self._open.pop(place)
+            del self._ends[place]
+            if request.tool:
+                self._polled.add((agent, request.tool, request.arguments))
 
     def _hear(self, agent: str, event: Event) -> None:
         body = event.body

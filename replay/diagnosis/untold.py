@@ -88,16 +88,19 @@ class UntoldErrors(CallCheck):
 
     def returned(self, call: ToolCall, result: Returned) -> None:
         """Take in a result: one that is not an error may be the way out of those before it."""
-        before = self._news.get(call.agent)
-        if result.status == "error" and (before is None or call.agent not in self._programs):
+        before, is_program = self._news.get(call.agent), call.agent in self._programs
+        if result.status == "error" and not (before and is_program):
             asked = _tokens(f"{call.tool} {call.arguments.decode()}")
             new = _tokens(result.output.decode("utf-8", "replace")) - asked
-            arguments = call.arguments if call.agent in self._programs else b""
             said = f"{call.tool} had given it an error ({result.seq})"
-            self._news[call.agent] = _News(said, new, arguments)
-        elif result.status == "ok" and before is not None and before.is_made_good(call):
+            self._news[call.agent] = _News(said, new, call.arguments if is_program else b"")
+        elif result.status == "ok" and before is not None:
+            self._go_on(call, before)
+
+    def _go_on(self, call: ToolCall, before: _News) -> None:
+        if before.is_made_good(call):
             del self._news[call.agent]
-        elif result.status == "ok" and before is not None and before.denied:
+        elif before.denied:
             self._news[call.agent] = before._replace(is_read_on=True)
 
     def take(self, event: Event) -> None:

@@ -100,7 +100,7 @@ const DATES = [
   /^\s*(?<d>\d\d?)(?:st|nd|rd|th|\.)? (?<name>[a-z]{3})[a-z]*\.?(?:,? (?<y>\d{4}))?\s*$/iu,
 ];
 
-/** Return the forms in which another text may hold a value, the likeliest first. As `other_spellings` of replay/json_values.py. */
+/** Return the forms in which another text may hold a value, the likeliest first. As `other_spellings` of replay/spellings.py. */
 export function otherSpellings(text) {
   const date = DATES.map((form) => form.exec(text)?.groups).find((one) => one);
   const found = date ? otherDates(text, date) : [];
