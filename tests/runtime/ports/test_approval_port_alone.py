@@ -395,7 +395,7 @@ def test_questions_of_another_kind_are_answered_by_their_own_port() -> None:
             assert "durable" in desk.done, "a question is durable before it is looked up"
             return await Desk.read(more, session_id, start, limit)
 
-        more.read = read  # type: ignore[method-assign,assignment]  # replaced on purpose
+        more.read = read  # type: ignore[method-assign]  # replaced on purpose
         assert [one.seq for one in desk.port.questions] == [9, 10]
         assert await desk.port.is_about(9) is True
         assert await desk.port.answer(10, YES) is True
