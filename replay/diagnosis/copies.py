@@ -94,14 +94,11 @@ class _Copies(CallCheck):
                 self._given.add(event.seq, bytes(body.content))
         elif isinstance(body, Delegate):
             self._look(event.seq, event.sender, "delegated with", bytes(body.prompt))
-        elif isinstance(body, DelegationEnded | AskEnded):
-            agent, verb = (
-                (body.address, "passed on") if isinstance(body, DelegationEnded) else (HOST, "answered")
-            )
-            if agent:
-                self._look(event.seq, agent, verb, body.text.encode() + b"\n" + bytes(body.value))
-                self._given.add(event.seq, encode(body))
         else:
+            if isinstance(body, AskEnded):
+                self._look(event.seq, HOST, "answered", _said(body))
+            elif isinstance(body, DelegationEnded):
+                self._look(event.seq, body.address, "passed on", _said(body))
             self._given.add(event.seq, encode(self._given_in(body)))
 
     def _given_in(self, body: AnyMessage) -> AnyMessage:
@@ -114,6 +111,10 @@ class _Copies(CallCheck):
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
         yield from self._found.values()
+
+
+def _said(end: DelegationEnded | AskEnded) -> bytes:
+    return end.text.encode() + b"\n" + bytes(end.value)
 
 
 _TOKEN: Final = re.compile(rb"(?<![A-Za-z])(?=[A-Za-z_-]*+\d)[A-Za-z0-9][A-Za-z0-9_-]{4,63}+")

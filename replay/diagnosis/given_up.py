@@ -106,11 +106,13 @@ class GivenUp:
         elif isinstance(body, ModelReplied) and is_step(body.content):
             self._step(agent, body, event)
         elif isinstance(body, DelegationEnded | ToolReturned):
-            place = agent, body.turn, body.call
-            if place in self._open:
-                self._ends[place], self._unread[event.seq] = event, place
-                if _is_ok(body):
-                    self._make_good(agent, self._open[place])
+            self._end((agent, body.turn, body.call), event, is_ok=_is_ok(body))
+
+    def _end(self, place: _Place, event: Event, *, is_ok: bool) -> None:
+        if place in self._open:
+            self._ends[place], self._unread[event.seq] = event, place
+            if is_ok:
+                self._make_good(place[0], self._open[place])
 
     def _step(self, agent: str, body: ModelReplied, event: Event) -> None:
         step, said = read_step(body.content), read(body.content)

@@ -71,6 +71,13 @@ class _News(NamedTuple):
         return _is_told(said, self.new)
 
 
+def _error(call: ToolCall, result: Returned, *, is_program: bool) -> _News:
+    asked = _tokens(f"{call.tool} {call.arguments.decode()}")
+    new = _tokens(result.output.decode("utf-8", "replace")) - asked
+    said = f"{call.tool} had given it an error ({result.seq})"
+    return _News(said, new, call.arguments if is_program else b"")
+
+
 class UntoldErrors(CallCheck):
     """Agents that ended well right after bad news, with an answer that does not mention it."""
 
@@ -90,10 +97,7 @@ class UntoldErrors(CallCheck):
         """Take in a result: one that is not an error may be the way out of those before it."""
         before, is_program = self._news.get(call.agent), call.agent in self._programs
         if result.status == "error" and not (before and is_program):
-            asked = _tokens(f"{call.tool} {call.arguments.decode()}")
-            new = _tokens(result.output.decode("utf-8", "replace")) - asked
-            said = f"{call.tool} had given it an error ({result.seq})"
-            self._news[call.agent] = _News(said, new, call.arguments if is_program else b"")
+            self._news[call.agent] = _error(call, result, is_program=is_program)
         elif result.status == "ok" and before is not None:
             self._go_on(call, before)
 
