@@ -24,6 +24,7 @@ from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.postgres.leases import LeaseTables
 from callboard.runtime.log.postgres.log import PostgresLog
 from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.sessions.session import Session
 
 LEAVE_S: Final = 2.0  # for the answer of the server, at the end of a runtime
 TURN_MS: Final = 1_000  # between two looks at the commands that wait
@@ -47,6 +48,7 @@ class Holding:
         self._number = 0
         self._lease = Lease(0, lease_ms)
         self._has_lapsed = False
+        self._held: dict[str, int] = {}  # the numbers under which sessions were taken
         self._beginning = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[object]] = set()
@@ -71,10 +73,18 @@ class Holding:
             return "" if steal else await self._log.owner(session)
         async with self._beginning:
             number = await self._registered()
-        return await self._change(lambda one: one.hold(number, session, host, steal=steal))
+        owner = await self._change(lambda one: one.hold(number, session, host, steal=steal))
+        self._held[session] = number
+        return owner
+
+    def on_live(self, session: Session) -> None:
+        """Leave a session that is live from now on, if the lease has ended since `hold`."""
+        if self._held.get(session.session_id, self._number) != self._number or not self.may_start():
+            self._in_background(session.detach(0))
 
     def let_go(self, session: str) -> None:
         """Give the lease of a session back, some time soon. A worker does that for its own sessions."""
+        self._held.pop(session, None)
         if number := self._number:
             self._in_background(self._change(lambda one: one.let_go(number, session)))
 

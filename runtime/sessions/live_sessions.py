@@ -38,6 +38,9 @@ class SessionLeases(Protocol):
     def let_go(self, session: str) -> None:
         """Give the lease of a session back, some time soon."""
 
+    def on_live(self, session: Session) -> None:
+        """Leave a session that is live from now on, if its lease has ended since it was taken."""
+
 
 class LiveSessions:
     """The live sessions of one log, of all runtimes that share it.
@@ -83,6 +86,8 @@ class LiveSessions:
         session._on_release = partial(self._release, name, session, on_leave)
         session._on_goes_on = partial(self.goes_on, name)
         session._on_sleep = partial(self._to_sleep, name, session, on_leave)
+        if self.leases is not None:
+            self.leases.on_live(session)
 
     def _release(self, name: str, session: Session, on_leave: Callable[[], object]) -> None:
         on_leave()

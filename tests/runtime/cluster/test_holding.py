@@ -98,6 +98,32 @@ def test_a_runtime_that_lost_its_lease_leaves_its_sessions_and_registers_again(w
     run(scene)
 
 
+def test_a_session_that_opens_while_the_lease_ends_is_left_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        async with Runtime(world.place.log()) as runtime:
+            holding = Holding(runtime, runtime._log, lease_ms=LEASE_MS)  # type: ignore[arg-type]  # on a server
+            runtime._holding = runtime._live.leases = holding
+            await runtime.open(world.host(), session_id="first")
+            hold = holding.hold
+
+            async def hold_until_it_ends(session: str, host: str, *, steal: bool) -> str:
+                owner = await hold(session, host, steal=steal)
+                await world.change(end_leases)
+                await world.until(lambda _: "first" not in runtime.live_sessions)
+                return owner
+
+            monkeypatch.setattr(holding, "hold", hold_until_it_ends)
+            session = await runtime.open(world.host(), session_id="late")
+            with pytest.raises(SessionDetached):
+                await session.ask("do it")
+            assert "late" not in runtime.live_sessions
+        assert world.deeds.total() == 0
+
+    run(scene)
+
+
 def test_a_runtime_ends_although_the_server_does_not_take_its_lease_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ def test_a_release_leaves_the_place_of_its_successor(live: LiveSessions) -> None
 
 def test_the_lease_of_a_session_goes_back_when_it_leaves_or_falls_asleep(live: LiveSessions) -> None:
     given_back: list[str] = []
-    leases: Any = SimpleNamespace(let_go=given_back.append)
+    leases: Any = SimpleNamespace(let_go=given_back.append, on_live=lambda session: None)
     live.leases = leases
     old, new = session("a"), session("a")
     live.add(old)

@@ -473,6 +473,9 @@ class Leases:
         """Give the lease of a session back."""
         self.held.discard(session)
 
+    def on_live(self, session: Session) -> None:
+        """Keep a session that is live from now on: its lease holds."""
+
 
 @pytest.mark.parametrize("happens", [_deleted, _resumed_here, _resumed_and_left, _closed])
 def test_what_keeps_it_from_coming_back_is_raised_each_time(
