@@ -60,8 +60,8 @@ DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)
 PAGE_EVENTS: Final = 2_000  # rows in memory at a time
 # Rows of a log in a file: they and their messages stay in the processor's cache until the last look at them.
-# With 2,000, a diagnosis takes a tenth longer and a search a sixth (1 MiB of cache). A server gives more at a
-# time, because each page is a way there and back.
+# With 2,000, a diagnosis takes 4 % longer on a quiet machine (1 MiB of cache), and about a tenth while other
+# processes use the cache beside it. A server gives more at a time: each page is a way there and back.
 FILE_PAGE_EVENTS: Final = 400
 
 # Of an event that cannot be written: a lone surrogate, a number too large.
