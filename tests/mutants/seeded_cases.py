@@ -88,8 +88,8 @@ CALLS: Final = (
         "last-request-of-the-log-is-fresh",
         "The very last request of a log is treated as one that has not started.",
         "session.recovery",
-        "        if request.seq > len(self.events) or build is None:",
-        "        if request.seq >= len(self.events) or build is None:",
+        "        if request.seq > len(self.events) or build is None or",
+        "        if request.seq >= len(self.events) or build is None or",
     ),
     Mutant(
         "fresh-calls-lost",
