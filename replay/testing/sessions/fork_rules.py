@@ -306,7 +306,7 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
                 need.setdefault(event.recipient, event.seq)
             case DeciderFailed():
                 need.pop(event.sender, None)  # it may not have taken the answer in
-            case CallModel() | RunStep() if (agent := owner_of(event)) in need:
+            case CallModel() | RunStep() if event.cause >= need.get(agent := owner_of(event), event.seq):
                 yield f"event {event.seq} is a turn of {agent}, after event {need[agent]} needs an effect"
             case AskEnded():
                 if need and body.kind in ("answered", "reported"):

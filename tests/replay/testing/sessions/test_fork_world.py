@@ -8,10 +8,11 @@ from typing import Final
 import pytest
 from msgspec.structs import replace as with_values
 
+from callboard.actors.protocol.addresses import MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.client_messages import AskEnded, RevokePermission
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolReturned
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, RequestApproval, ToolReturned
 from callboard.actors.session.fork_plan import calls_of
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.sessions.faults import faults
@@ -160,3 +161,13 @@ def test_a_fork_in_which_nobody_permits_the_calls_asks_a_person() -> None:
     assert verdicts[0] == ("denied", False, False)
     assert verdicts[1] == ("approved", False, True)  # asked anew, since no permission covers it
     assert [found for one in fork_monitors(1) if (found := one.at_rest(world, 0))] == []
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_only_a_turn_of_an_agent_that_has_heard_of_its_need_is_one_too_many(heard: bool) -> None:
+    need = Event(5, 0, TOOLS, "host", 3, ToolReturned(1, 0, "needs_effect"))
+    turn = Event(6, 0, SUPERVISOR, MODEL, 5 if heard else 4, CallModel("host", 4))
+    world = ForkWorld(FORKS["late at 1"])
+    world.log, world.base = [need, turn], 0
+    (rule,) = (one for one in fork_monitors(1) if one.name == "needs-effect")
+    assert len(rule.found(world)) == heard
