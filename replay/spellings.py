@@ -51,11 +51,15 @@ def _other_amounts(money: str, number: str, unit: str) -> Iterator[Held]:
         yield Held(number_in(f"{number}e2"))  # cents
 
 
+def _month(date: Mapping[str, str | None]) -> int:
+    """Return the month of a date, from 1; 0 for an unknown name."""
+    if name := date.get("name"):
+        return _MONTHS.index(name.lower()) + 1 if name.lower() in _MONTHS else 0
+    return int(date["m"] or 0)
+
+
 def _other_dates(text: str, date: Mapping[str, str | None]) -> Iterator[Held]:
-    name = (date.get("name") or "").lower()
-    if name and name not in _MONTHS:
-        return
-    month = _MONTHS.index(name) + 1 if name else int(date["m"] or 0)
+    month = _month(date)
     day, year = int(date["d"] or 0), date["y"] or r"\d{4}"
     if 1 <= month <= len(_MONTHS):
         named = rf"{_MONTHS[month - 1]}[a-z]*\.?"

@@ -47,7 +47,7 @@ def long_pages(source: Source) -> Iterator[Page]:
         bodies = [row.body for row in rows]
         found += zip(source.events(rows), bodies, strict=True)
         held += sum(map(len, bodies))
-        if len(found) >= PAGE_EVENTS or held >= PAGE_BYTES:
+        if max(len(found) / PAGE_EVENTS, held / PAGE_BYTES) >= 1:
             yield found
             found, held = [], 0
     yield found

@@ -245,14 +245,16 @@ def _holders(events: Events, event: Event, held: Held, wanted: Words, value: str
     that many messages hold by chance has to stand near the same words.
     """
     found = _ranked(events, event, held, wanted)
-    if not found and isinstance(event.body, ModelReplied):
-        for other in other_spellings(value):
-            found = _ranked(events, event, other, wanted)
-            if other.is_common:
-                found = [one for one in found if any(at.words & wanted for at in _places(one, other))]
-            if found:
-                return other, found
+    others = other_spellings(value) if not found and isinstance(event.body, ModelReplied) else ()
+    for other in others:
+        if near := [one for one in _ranked(events, event, other, wanted) if _is_sound(other, one, wanted)]:
+            return other, near
     return held, found
+
+
+def _is_sound(held: Held, event: Event, wanted: Words) -> bool:
+    """Return whether an event holds a value not by chance: a common one has to stand near the words."""
+    return not held.is_common or any(at.words & wanted for at in _places(event, held))
 
 
 def _held(event: Event, value: str) -> Held:

@@ -146,6 +146,10 @@ def _reason(end: DelegationEnded | AskEnded, problems: str = "") -> str:
         said = f"stopped after a report that was refused: {problems}"
     if isinstance(end, DelegationEnded) and end.kind == "denied" and end.problems:
         said = f"{said} ({'; '.join(map(str, end.problems))})"
+    return _cut(said)
+
+
+def _cut(said: str) -> str:
     return said if len(said) <= _REASON_CHARS else said[: _REASON_CHARS - 1] + "…"
 
 

@@ -16,7 +16,15 @@ from callboard.actors.agent.content import read
 from callboard.actors.agent.program_step import is_step, read_step
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested, Wake, Woken
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    Begin,
+    Delegate,
+    DelegationEnded,
+    TurnRequested,
+    Wake,
+    Woken,
+)
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.prompts import ASK_MODEL
 from callboard.actors.protocol.step_messages import RunStep
@@ -138,24 +146,28 @@ class GivenUp:
             yield _finding(place[0], request, step, self._ends.get(place))
 
 
-def _is_ok(body: DelegationEnded | ToolReturned) -> bool:
-    return (STATUS[body.kind] if isinstance(body, DelegationEnded) else body.status) == "ok"
+def _is_ok(body: AnyMessage) -> bool:
+    if isinstance(body, DelegationEnded):
+        return STATUS[body.kind] == "ok"
+    return isinstance(body, ToolReturned) and body.status == "ok"
+
+
+def _ends(agent: str, body: AnyMessage) -> tuple[str, ...]:
+    if isinstance(body, DelegationEnded):
+        return (body.address,)
+    is_in_doubt = isinstance(body, ToolReturned) and body.status == "interrupted"
+    return (agent,) * is_in_doubt  # the call in doubt tells of it
 
 
 def _finding(agent: str, request: _Request, step: Event, end: Event | None) -> Finding:
     asked, late = request.event, ""
-    body = end.body if end is not None else None
-    ends: tuple[str, ...] = ()
-    if isinstance(body, DelegationEnded):
-        ends = (body.address,)
-    elif isinstance(body, ToolReturned) and body.status == "interrupted":
-        ends = (agent,)  # the call in doubt tells of it
-    if end is not None and isinstance(body, DelegationEnded | ToolReturned) and _is_ok(body):
+    if end is not None and _is_ok(end.body):
         late = f"; its answer came ({end.seq}), and was not read"
     says = (
         f"{agent} gave up {request.what} ({asked.seq}) at a timeout of its program after "
         f"{duration(step.at - asked.at)}, and went on without the answer{late}"
     )
+    ends = _ends(agent, end.body) if end is not None else ()
     last = max(step.seq, end.seq if end is not None else 0)
     command = f"events {{session}} --from {asked.seq} --to {last}"
     return Finding("given_up", step.seq, agent, says, command, ends)

@@ -99,7 +99,7 @@ class AboveNeed:
                 self._needs[event.sender] = turn.need.tokens
         elif body.usage is not None:
             need = self._needs.get(event.recipient, 0)
-            if need and body.usage.tokens > need:
+            if 0 < need < body.usage.tokens:
                 who = f"turn {body.turn} of {event.recipient}"
                 says = f"{who} used {body.usage.tokens:,} tokens, and {need:,} were the most that it needed"
                 self._found.append(Finding("above_need", event.seq, event.recipient, says))

@@ -273,26 +273,22 @@ class ClusterWorker:
 
     async def _asked(self, claim: Claim, number: int) -> None:
         """Run a session for its request, or without one until no ask runs in it and no command waits."""
-        host, name, limits = self.hosts[claim.host], claim.session, self._limits
-        is_finished = False
+        host, name, tags, limits = self.hosts[claim.host], claim.session, claim.tags, self._limits
+        request, is_finished = claim.request_id, False
         while not is_finished:
             try:
-                session = await self._runtime.open(
-                    host, session_id=name, limits=limits, resume=True, tags=claim.tags
-                )
+                live = await self._runtime.open(host, session_id=name, limits=limits, resume=True, tags=tags)
                 self._note_opened(name)
                 if self._has_lapsed or number != self.number:
-                    await session.detach(0)  # `_leave` has not seen it
+                    await live.detach(0)  # `_leave` has not seen it
                     return
-                if claim.request_id:
+                if request:
                     own = limits_of_ask(limits)
-                    await session.ask(
-                        claim.prompt, limits=own, request_id=claim.request_id, on_cancel="detach"
-                    )
-                    await session.close()
+                    await live.ask(claim.prompt, limits=own, request_id=request, on_cancel="detach")
+                    await live.close()
                 else:
-                    await self._until_idle(session)
-                    await session.detach(0)
+                    await self._until_idle(live)
+                    await live.detach(0)
             except SessionEnded as ended:  # perhaps by an earlier worker, which died before it could say so
                 await self._commands.refuse_all(number, name, ended)
             is_finished = await self._leases.finish(number, name)

@@ -69,12 +69,18 @@ def read_result(given: object) -> Result:
     content, data = given.get("content"), given.get("structuredContent")
     if content is None and data is None:
         return _oldest(given)
-    blocks = _blocks(content)
-    if data is not None and not (blocks and _tells(blocks, data)):
-        (more,) = _structured(data)
-        is_text = bool(blocks) and blocks[-1]["type"] == "text"  # one text stays one
-        blocks[-1:] = [_text(f"{blocks[-1]['text']}\n{more['text']}")] if is_text else [*blocks[-1:], more]
+    blocks = _blocks(content) if data is None else _with_structured(_blocks(content), data)
     return Result(blocks, given.get("isError") in _TRUE)
+
+
+def _with_structured(blocks: list[Block], data: object) -> list[Block]:
+    """Return the blocks of a result, with its structured data where their texts leave a value out."""
+    if blocks and _tells(blocks, data):
+        return blocks
+    more = _structured(data)
+    if not blocks or blocks[-1]["type"] != "text":
+        return [*blocks, more]
+    return [*blocks[:-1], _text(f"{blocks[-1]['text']}\n{more['text']}")]  # one text stays one
 
 
 def _oldest(given: dict[str, object]) -> Result:
@@ -126,9 +132,9 @@ def _tells(blocks: list[Block], data: object) -> bool:
     return not left
 
 
-def _structured(data: object) -> list[Block]:
+def _structured(data: object) -> Block:
     try:
-        return [_text(json.dumps(data, ensure_ascii=False))]
+        return _text(json.dumps(data, ensure_ascii=False))
     except RecursionError:
         raise Unreadable("its structuredContent is nested too deeply") from None
 

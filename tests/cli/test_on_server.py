@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from callboard.cli import summary_view
 from callboard.cli.main import cli
 from callboard.cli.mcp_recordings import Recordings
 from callboard.replay.recording import Recording, sessions
@@ -77,8 +78,11 @@ def test_sessions_go_from_a_file_to_a_server_and_back_as_they_are(
     ["sessions", "sessions --json", "tree", "show", "events", "search files", "usage", "diagnose",
      "events --json", "export", "export --format html", "request 5", "why 7", "approvals", "budgets"],
 )  # fmt: skip
-def test_a_command_prints_the_same_for_both(places: tuple[str, str], command: str) -> None:
+def test_a_command_prints_the_same_for_both(
+    places: tuple[str, str], command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, url = places
+    monkeypatch.setattr(summary_view, "now_ms", lambda: 1_800_000_000_000)  # of "the last event was ... ago"
     words = command.split()
     (in_file, on_server) = (CliRunner().invoke(cli, [*words, "--log", log]) for log in (path, url))
     assert in_file.exit_code == 0, in_file.output

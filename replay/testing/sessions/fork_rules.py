@@ -151,9 +151,8 @@ def _lost(world: ForkWorld) -> Iterator[str]:
 
 def _call(event: Event) -> tuple[str, int, int]:
     """Return the call that an event answers, by agent, turn and number."""
-    body = event.body
-    assert isinstance(body, ToolReturned)
-    return event.recipient, body.turn, body.call
+    assert isinstance(event.body, ToolReturned)
+    return event.recipient, event.body.turn, event.body.call
 
 
 def _inputs_again(world: ForkWorld) -> Iterator[str]:
@@ -285,7 +284,7 @@ def _after_effect(world: ForkWorld) -> Iterator[str]:
             yield f"event {event.seq} is a recorded result, and a tool with an effect ran before its call"
 
 
-def _wrong_marks(world: ForkWorld) -> Iterator[str]:
+def _marks(world: ForkWorld) -> Iterator[str]:
     """Yield the unmarked results of `read` tools that ran in the fork, and the marked ones of other calls."""
     live = _live(world)
     for event, body in _results(world):
@@ -378,9 +377,7 @@ FORK_RULES: Final = (
     ForkMonitor("same-state", "A recorded result is given where its tool would read the same.", _other_state),
     ForkMonitor("same-tail", "A fork without a change repeats the recording and asks nothing.", _other_tail),
     ForkMonitor("fresh-reads", "After a live effect no result of a read tool is reused.", _after_effect),
-    ForkMonitor(
-        "after-origin", "A result is marked exactly if its `read` tool ran in the fork.", _wrong_marks
-    ),
+    ForkMonitor("after-origin", "A result is marked exactly if its `read` tool ran in the fork.", _marks),
     ForkMonitor(
         "files",
         "A recorded result keeps its files, and is given where the copy has what it found.",

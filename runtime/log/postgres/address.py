@@ -52,7 +52,8 @@ class Address:
         user = f"{quote(left.pop('user'), safe='')}@" if left.get("user") else ""
         database = quote(left.pop("dbname"), safe="") if left.get("dbname") else ""
         if place := _place(left.get("host", ""), left.get("port", "")):
-            left = {name: value for name, value in left.items() if name not in ("host", "port")}
+            left.pop("host", None)
+            left.pop("port", None)
         query = {"schema": self.schema} | ({} if self.can_prepare else {"prepare": "off"}) | left
         return f"postgresql://{user}{place}/{database}?{urlencode(query, safe='/,:', quote_via=quote)}"
 
@@ -105,7 +106,9 @@ def _place(host: str, port: str) -> str:
     ports = port.split(",") if "," in port else [port] * len(places)
     text = ",".join(one + (f":{it}" if it else "") for one, it in zip(places, ports, strict=False))
     try:
-        is_same = "%" not in text and len(ports) == len(places) and _hosts(text)["host"] == host
+        is_same = (
+            bool(host) and "%" not in text and len(ports) == len(places) and _hosts(text)["host"] == host
+        )
         return text if is_same else ""
     except (MisuseError, KeyError):
         return ""

@@ -6,7 +6,7 @@ from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded
-from callboard.replay.diagnosis import copies
+from callboard.replay.diagnosis import given_values
 from callboard.replay.diagnosis.copies import CopiedIds, CopiedNumbers
 from callboard.replay.diagnosis.finding import Returned, ToolCall
 from tests.tables import table
@@ -52,7 +52,7 @@ def test_an_id_that_was_given_or_is_like_no_other_is_no_slip(text: bytes) -> Non
 def test_ids_are_remembered_when_many_texts_came_before_the_first_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(copies, "_UNREAD_MAX", 100)
+    monkeypatch.setattr(given_values, "_UNREAD_MAX", 100)
     assert _slips(b"ord-48231", *[b"word " * 10] * 20) == ["search {session} ord-48231"]
 
 
