@@ -3,7 +3,8 @@
 Facts: asks that failed, failures below an ask that ended well, refusals by limits and by agents themselves,
 loops, tasks that were tried again, calls in doubt, repeated errors, approvals with changed arguments, other
 models, words that were not heard, late reports, requests that a program gave up, lost cache prefixes, calls
-repeated after their results were cleared, answers above their need, cut and empty answers.
+repeated after their results were cleared, answers above their need, calls charged without figures, cut and
+empty answers.
 Guesses, which a finding marks: words that came too late, reads before another's write, files that a sibling
 overwrote, ids and numbers with a slip, ids of a sibling, texts of results that were obeyed, denied work that
 was done another way, empty values after an error, bad news without a word of it, questions without an answer,
@@ -46,7 +47,7 @@ from callboard.replay.diagnosis.finding import (
 )
 from callboard.replay.diagnosis.followed import FollowedTexts
 from callboard.replay.diagnosis.given_up import GivenUp
-from callboard.replay.diagnosis.models import AboveNeed, AskedBack, OtherModels, Retries
+from callboard.replay.diagnosis.models import AboveNeed, AskedBack, ChargedCalls, OtherModels, Retries
 from callboard.replay.diagnosis.pages import FirstPages
 from callboard.replay.diagnosis.refusals import ChangedApprovals, LateWords, MadeCalls, OtherWays, refusals
 from callboard.replay.diagnosis.reports import Outliers, UnusedReports
@@ -72,6 +73,7 @@ CHECKS: Final[tuple[Callable[[], Check], ...]] = (
     LostCache,
     ClearedAgain,
     AboveNeed,
+    ChargedCalls,
     CutAnswers,
     EmptyAnswers,
     OtherWays,

@@ -43,6 +43,7 @@ FindingKind: TypeAlias = Literal[
     "lost_cache",
     "cleared_again",
     "above_need",
+    "charged_calls",
     "cut_answer",
     "empty_answer",
     "other_way",

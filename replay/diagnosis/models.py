@@ -2,7 +2,8 @@
 
 A check of model calls: another model answered than the agent was to ask.
 
-A check of model calls that used more than the most that they were granted.
+A check of model calls that used more than the most that they were granted, and one of those that were charged
+without a figure of their use.
 
 A check of delegations: one task that a parent gave again after it had failed.
 
@@ -103,6 +104,40 @@ class AboveNeed:
                 who = f"turn {body.turn} of {event.recipient}"
                 says = f"{who} used {body.usage.tokens:,} tokens, and {need:,} were the most that it needed"
                 self._found.append(Finding("above_need", event.seq, event.recipient, says))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield them in the order of the log."""
+        yield from self._found
+
+
+LOST_MIN: Final = 3  # fewer are the ups and downs of a service
+
+
+class ChargedCalls:
+    """Asks with several calls that told no figures, and that cost at least as much as all others."""
+
+    kinds: ClassVar = frozenset({"ModelReplied", "AskEnded"})
+
+    def __init__(self) -> None:
+        self._lost: list[tuple[int, str]] = []
+        self._found: list[Finding] = []
+
+    def take(self, event: Event) -> None:
+        """Take in a reply without figures, or the sum of an ask."""
+        body = event.body
+        if type(body) is ModelReplied:
+            if body.usage is None and body.status in ("error", "lost"):  # not one of the losers of a race
+                self._lost.append((event.seq, event.recipient))
+        elif isinstance(body, AskEnded):
+            lost, self._lost = self._lost, []
+            if len(lost) >= LOST_MIN and body.usage.tokens <= 2 * body.usage.charged_tokens:
+                share, (seq, agent) = body.usage.charged_tokens / body.usage.tokens, lost[0]
+                says = (
+                    f"{share:.0%} of the {body.usage.tokens:,} tokens of this ask were charged for calls "
+                    f"without figures, each with its whole reservation; one of {agent} ({seq}) was the first"
+                )
+                command = f"events {{session}} --grouped --actor {agent}"
+                self._found.append(Finding("charged_calls", event.seq, HOST, says, command))
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""

@@ -4,8 +4,12 @@ import pytest
 from callboard.actors.protocol.messages import Begin, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.diagnosis.models import OtherModels
-from callboard.runtime.models.scripted import say
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.models import ChargedCalls, OtherModels
+from callboard.runtime.agent import Agent
+from callboard.runtime.models.scripted import Reply, Step, say
 from callboard.runtime.programs.context import ProgramContext
 from callboard.runtime.programs.program import program
 from callboard.testing import simulate
@@ -52,3 +56,18 @@ def test_the_steps_of_a_program_are_no_replies_of_another_model() -> None:
         if event.kind in check.kinds:
             check.take(event)
     assert [finding.says for finding in check.findings()] == []
+
+
+def test_an_ask_that_pays_more_for_lost_answers_than_for_others_is_found() -> None:
+    def found(lost: int, used: int) -> list[Finding]:
+        steps: list[Step] = [ModelFailure("timeout", "no answer", is_retryable=True)] * lost
+        said, check = iter([*steps, Reply("Done.", usage=Usage(input_tokens=used))]), ChargedCalls()
+        for event in simulate(Agent("host"), lambda request: next(said), "Go.").events:
+            if event.kind in check.kinds:
+                check.take(event)
+        return [*check.findings()]
+
+    (finding,) = found(3, 10)
+    assert "were charged for calls without figures" in finding.says
+    assert finding.agent == "host"
+    assert found(3, 1_000_000) == found(1, 10) == []
