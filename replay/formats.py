@@ -53,8 +53,8 @@ def duration(milliseconds: int) -> str:
     minutes = round(seconds) // 60
     if minutes < 60:
         return f"{minutes}m{round(seconds) % 60:02}s"
-    hours = minutes // 60
-    return f"{hours}h{minutes % 60:02}m" if hours < 48 else f"{hours // 24}d{hours % 24:02}h"
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days}d{hours:02}h" if days > 1 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def local(at_ms: int) -> str:

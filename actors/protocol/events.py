@@ -1,15 +1,13 @@
 """An event is a posted message with its envelope; a post is a message before it gets one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, final
 
 import msgspec
 
 from callboard.actors.protocol.client_messages import Forked, Resumed, SessionClosed, resumed_in
-from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.plain_values import PlainValues
-from callboard.actors.protocol.port_messages import CallModel
-from callboard.actors.protocol.wishes import first_turn
 
 
 @final
@@ -60,16 +58,3 @@ def is_closed_after(body: AnyMessage, *, was_closed: bool) -> bool:
         return True
     resumed = resumed_in(body) if was_closed else None
     return was_closed and not (resumed is not None and resumed.reopens)
-
-
-def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:
-    """Return the request that a `CallModel` grants. events: all of the session's from seq 1 to the grant.
-
-    Raises LookupError if the events hold no such request.
-    """
-    if (first := first_turn(grant)) is not None:
-        return first
-    asked = events[grant.request - 1].body if 0 < grant.request <= len(events) else None
-    if not isinstance(asked, TurnRequested):
-        raise LookupError(f"event {grant.request} is not a TurnRequested")
-    return asked

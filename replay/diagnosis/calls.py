@@ -18,7 +18,7 @@ import msgspec
 
 from callboard.actors.protocol.client_messages import AskEnded
 from callboard.actors.protocol.events import Event
-from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
+from callboard.replay.diagnosis.finding import GROUPED, CallCheck, Finding, Returned, ToolCall
 
 _TWICE: Final = 2
 
@@ -57,7 +57,7 @@ class RepeatedErrors(CallCheck):
                 says = f"{tool} gave {agent} the same error {len(seqs):,} times, and nothing else after it"
             else:
                 continue
-            yield Finding("repeated_error", seqs[0], agent, says, _GROUPED + agent, (agent,))
+            yield Finding("repeated_error", seqs[0], agent, says, GROUPED + agent, (agent,))
 
 
 _UNKNOWN: Final = b"whether it had its effect is not known"
@@ -115,7 +115,6 @@ SAME_FROM: Final = 8
 """Different calls of a tool, all with one result or with errors, that a person should look at."""
 
 _CHARS: Final = 80
-_GROUPED: Final = "events {session} --grouped --actor "
 
 
 class _Calls(msgspec.Struct, gc=False):
@@ -203,7 +202,7 @@ class Loops(CallCheck):
                     f"{' each' * (count > 1)}, and got the same result every time"
                 )
                 yield Finding(
-                    "loop", min(calls.third for calls in again), agent, says, _GROUPED + agent, (agent,)
+                    "loop", min(calls.third for calls in again), agent, says, GROUPED + agent, (agent,)
                 )
 
 
@@ -244,7 +243,7 @@ class SameAnswers(CallCheck):
                 says = (
                     f"{len(answers.asked):,} different calls of {tool} by {agent} all gave the same: {said}"
                 )
-                command = _GROUPED + agent
+                command = GROUPED + agent
                 yield Finding("same_answers", answers.first.seq, agent, says, command, (agent,))
 
 

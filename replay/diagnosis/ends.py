@@ -16,7 +16,7 @@ from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded,
 from callboard.actors.protocol.prompts import NO_SUMMARY
 from callboard.actors.protocol.repair_levels import START
 from callboard.actors.protocol.wishes import wish_in
-from callboard.replay.diagnosis.finding import Finding
+from callboard.replay.diagnosis.finding import GROUPED, Finding
 from callboard.replay.diagnosis.models import is_one_task, words_of
 
 _REFUSALS: Final[frozenset[OutcomeKind]] = frozenset({"budget", "denied", "deadline", "iteration_cap"})
@@ -157,7 +157,7 @@ def _command(kind: OutcomeKind, agent: str) -> str:
     """Return the command that shows an end: for one at a limit, the spending or the turns that led to it."""
     if kind == "budget":
         return "show {session} --budget --at {seq}"
-    return f"events {{session}} --grouped --actor {agent}" if kind == "iteration_cap" else "why {at}"
+    return GROUPED + agent if kind == "iteration_cap" else "why {at}"
 
 
 class Refused:

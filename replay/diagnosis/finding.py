@@ -87,6 +87,8 @@ MAYBE: frozenset[FindingKind] = frozenset(
 )
 """The kinds that are guesses. All others are facts."""
 
+GROUPED: Final = "events {session} --grouped --actor "
+
 
 class Finding(NamedTuple):
     """One cause that a person should look at.

@@ -1,7 +1,4 @@
-"""Values in what agents were given, and the check of those that they write themselves.
-
-`copies` has the kinds of values, and what makes one a slip of another.
-"""
+"""Values in what agents were given, and the check of those that they write: the base of `copies`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator

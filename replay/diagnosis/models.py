@@ -2,8 +2,7 @@
 
 A check of model calls: another model answered than the agent was to ask.
 
-A check of model calls that used more than the most that they were granted, and one of those that were charged
-without a figure of their use.
+Checks of model calls that used more than they were granted, and of those that told no figures.
 
 A check of delegations: one task that a parent gave again after it had failed.
 
@@ -22,8 +21,9 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.wishes import wish_in
-from callboard.replay.diagnosis.finding import Finding, is_at_or_below
+from callboard.replay.diagnosis.finding import GROUPED, Finding, is_at_or_below
 from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
 
@@ -110,9 +110,6 @@ class AboveNeed:
         yield from self._found
 
 
-LOST_MIN: Final = 3  # fewer are the ups and downs of a service
-
-
 class ChargedCalls:
     """Asks with several calls that told no figures, and that cost at least as much as all others."""
 
@@ -125,19 +122,20 @@ class ChargedCalls:
     def take(self, event: Event) -> None:
         """Take in a reply without figures, or the sum of an ask."""
         body = event.body
-        if type(body) is ModelReplied:
-            if body.usage is None and body.status in ("error", "lost"):  # not one of the losers of a race
-                self._lost.append((event.seq, event.recipient))
-        elif isinstance(body, AskEnded):
-            lost, self._lost = self._lost, []
-            if len(lost) >= LOST_MIN and body.usage.tokens <= 2 * body.usage.charged_tokens:
-                share, (seq, agent) = body.usage.charged_tokens / body.usage.tokens, lost[0]
-                says = (
-                    f"{share:.0%} of the {body.usage.tokens:,} tokens of this ask were charged for calls "
-                    f"without figures, each with its whole reservation; one of {agent} ({seq}) was the first"
-                )
-                command = f"events {{session}} --grouped --actor {agent}"
-                self._found.append(Finding("charged_calls", event.seq, HOST, says, command))
+        if isinstance(body, AskEnded):
+            self._sum(event.seq, body.usage)
+        elif type(body) is ModelReplied and body.usage is None and body.status in ("error", "lost"):
+            self._lost.append((event.seq, event.recipient))  # not one of the losers of a race
+
+    def _sum(self, seq: int, usage: Usage) -> None:
+        lost, self._lost = self._lost, []
+        if len(lost) >= TRIES_MIN and usage.tokens <= 2 * usage.charged_tokens:
+            share, (first, agent) = usage.charged_tokens / usage.tokens, lost[0]
+            says = (
+                f"{share:.0%} of the {usage.tokens:,} tokens of this ask were charged for calls without "
+                f"figures, each with its whole reservation; one of {agent} ({first}) was the first"
+            )
+            self._found.append(Finding("charged_calls", seq, HOST, says, GROUPED + agent))
 
     def findings(self) -> Iterator[Finding]:
         """Yield them in the order of the log."""
@@ -145,7 +143,7 @@ class ChargedCalls:
 
 
 TRIES_MIN: Final = 3
-"""Tries of one task that are a finding; two are one if they took half of the tokens, and both failed."""
+"""Tries of a task, or lost answers, that are a finding; two tries are if they took half of the tokens."""
 
 _SHARE_MIN: Final = 0.5
 _ALIKE: Final = 0.6  # the share of words that two prompts of one task have in common
@@ -271,7 +269,7 @@ class AskedBack:
                     event.seq,
                     body.address,
                     says,
-                    f"events {{session}} --grouped --actor {parent}",
+                    GROUPED + parent,
                 )
                 self._asked.setdefault(parent, []).append(found)
         elif isinstance(body, AskEnded):

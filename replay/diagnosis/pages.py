@@ -21,7 +21,7 @@ from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.replay.diagnosis.conflicts import figures_of
-from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
+from callboard.replay.diagnosis.finding import GROUPED, CallCheck, Finding, Returned, ToolCall
 from callboard.replay.diagnosis.words import A_PART, ALL, PAGE, THERE_IS_MORE
 from callboard.replay.json_values import opened
 
@@ -150,7 +150,7 @@ def _finding(agent: str, more: _More) -> Finding:
         f"{agent} answered about all, but the result{by} of {call.tool} ({more.seq}) says that there is more "
         f"({more.says}), and nobody asked for it"
     )
-    return Finding("first_page", more.seq, agent, says, f"events {{session}} --grouped --actor {call.agent}")
+    return Finding("first_page", more.seq, agent, says, GROUPED + call.agent)
 
 
 def _goes_on(more: _More, call: ToolCall, query: object) -> bool:

@@ -29,12 +29,11 @@ from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApprov
 from callboard.actors.protocol.prompts import ASK_MODEL, REPORT_BACK, TASK, TASK_CANCEL, TASK_WAIT
 from callboard.actors.protocol.refusals import NOT_CALLED
 from callboard.replay.diagnosis.calls import Loops
-from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall, is_at_or_below
+from callboard.replay.diagnosis.finding import GROUPED, CallCheck, Finding, Returned, ToolCall, is_at_or_below
 from callboard.replay.json_values import leaves
 from callboard.replay.refused_calls import RefusedCall
 
 _CHARS: Final = 80
-_GROUPED: Final = "events {session} --grouped --actor "
 
 
 class ChangedApprovals:
@@ -58,7 +57,7 @@ class ChangedApprovals:
                     f"{event.recipient} asked for {asked.tool} with {_short(asked.arguments)}, "
                     f"and {body.by or 'a person'} approved {_short(body.arguments)}"
                 )
-                command = _GROUPED + event.recipient
+                command = GROUPED + event.recipient
                 self._found.append(Finding("changed_approval", event.seq, event.recipient, says, command))
 
     def findings(self) -> Iterator[Finding]:
@@ -123,7 +122,7 @@ class LateWords(CallCheck):
             seq, calls = self._told.pop(key)
             if calls:
                 says = f"the message to {agent} was read in turn {turn}, after {', '.join(calls)} had started"
-                self._found.append(Finding("late_message", seq, agent, says, _GROUPED + agent))
+                self._found.append(Finding("late_message", seq, agent, says, GROUPED + agent))
 
     def _refuse(self, request_id: str, detail: str) -> None:
         if (asked := self._asked.pop(request_id, None)) is not None:

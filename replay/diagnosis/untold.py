@@ -24,7 +24,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.replay.diagnosis.finding import CallCheck, Finding, Returned, ToolCall
+from callboard.replay.diagnosis.finding import GROUPED, CallCheck, Finding, Returned, ToolCall
 from callboard.replay.json_values import leaves
 from callboard.replay.reports import reported
 
@@ -141,7 +141,7 @@ class UntoldErrors(CallCheck):
         said = f"{body.text} {bytes(body.value).decode()}"
         if news is not None and STATUS[body.kind] == "ok" and not news.is_told(said):
             says = f"{agent} ended well after {news.said}, and its answer does not mention that"
-            command = f"events {{session}} --grouped --actor {agent}"
+            command = GROUPED + agent
             self._found.append(Finding("untold_error", event.seq, agent, says, command, (agent,)))
 
     def _report(self, event: Event, agent: str) -> None:
@@ -286,7 +286,7 @@ class Defaulted(CallCheck):
         """Yield them in the order of the log."""
         for one in self._doubtful:
             if not _tells(one.values) and (said := self._said(one)):
-                command = f"events {{session}} --grouped --actor {one.agent}"
+                command = GROUPED + one.agent
                 yield Finding("defaulted", one.event.seq, one.agent, f"{one.agent} {said}", command)
 
     def _said(self, one: _Report) -> str:

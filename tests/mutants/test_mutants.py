@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Delegate
 from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.effort import effort
+from tests.grants import granted_by
 from tests.mutants import campaign
 from tests.mutants.measured import Measured
 from tests.mutants.measuring import needed_of

@@ -393,8 +393,3 @@ class ForkWorlds:
         world = ForkWorld(self.fork, self._memory)
         world.look_ahead()
         return world
-
-
-def moves_of_people(moves: Sequence[Move]) -> list[Move]:
-    """Return the moves by which people decide about tools with an effect."""
-    return [move for move in moves if move.strand.startswith((_ALLOWS, _REFUSES, _REUSES))]

@@ -3,11 +3,9 @@
 import pytest
 
 from callboard.actors.protocol.client_messages import Cancel, Resumed, SessionClosed
-from callboard.actors.protocol.events import Event, Post, granted_by, is_closed_after
-from callboard.actors.protocol.messages import AnyMessage, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, SchemaChecked
-from callboard.actors.protocol.usage import Need
-from callboard.actors.protocol.value_types import FirstTurn
+from callboard.actors.protocol.events import Event, Post, is_closed_after
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import SchemaChecked
 from tests.tables import table
 
 
@@ -37,15 +35,3 @@ def test_a_session_is_closed_from_its_end_to_its_reopening(
     body: AnyMessage, before: bool, after: bool
 ) -> None:
     assert is_closed_after(body, was_closed=before) is after
-
-
-def test_a_grant_is_that_of_the_request_that_it_names() -> None:
-    request = TurnRequested(3)
-    bodies: list[AnyMessage] = [Cancel(), request]
-    log = [Event(seq, 0, "host", "supervisor", 0, body) for seq, body in enumerate(bodies, 1)]
-    assert granted_by(log, CallModel("host", 2)) is request
-    own = granted_by(log, CallModel("host", 1, FirstTurn(Need(5), "d")))
-    assert own == TurnRequested(1, need=Need(5), digest="d", new=(1,))
-    for seq in (-1, 0, 1, 3):
-        with pytest.raises(LookupError, match=f"event {seq} is not a TurnRequested"):
-            granted_by(log, CallModel("host", seq))

@@ -7,7 +7,6 @@ import pytest
 
 from callboard.actors.agent.state import initial_agent, prefix_of, request_of
 from callboard.actors.protocol.conversation import text_json, user_message
-from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.origin import Origin, named
@@ -18,6 +17,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.scenario import Scenario, profile
 from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.grants import granted_by
 from tests.tables import table
 
 

@@ -13,7 +13,7 @@ from callboard.actors.protocol.client_messages import Ask, AskEnded, Cancel, Clo
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.effects import Effect
 from callboard.actors.protocol.errors import Diverged
-from callboard.actors.protocol.events import Event, granted_by
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop, Stopped, TurnSettled
@@ -41,6 +41,7 @@ from callboard.replay.testing.sessions.scenario import NO_LIMITS, START_MS, Scen
 from callboard.replay.testing.sessions.scripted_replies import NOMINAL, Reply, calls, report
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.effort import effort
+from tests.grants import granted_by
 from tests.session_plans import Plan, play
 
 LATER = 1_800_000_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, fail, say, tool
-from callboard.actors.protocol.events import Event, granted_by
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import DelegationEnded, TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -31,6 +31,7 @@ from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.schemas.checker import SchemaChecker
+from tests.grants import granted_by
 
 NAME = "one"
 SCHEMA: dict[str, object] = {

@@ -17,7 +17,7 @@ from callboard.actors.session.fork_plan import calls_of
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.fork_rules import fork_monitors
-from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds, moves_of_people
+from callboard.replay.testing.sessions.fork_world import Fork, ForkWorld, ForkWorlds
 from callboard.replay.testing.sessions.scenario import Scenario, approves, ask, profile
 from callboard.replay.testing.sessions.scripted_replies import calls
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -111,7 +111,7 @@ def test_a_person_decides_in_a_fork_that_asks() -> None:
     log = recorded(scenario)
     found = next(name for name, one in FORKS.items() if one.effects == "ask" and name.startswith("family"))
     world = ForkWorlds(FORKS[found])()
-    while not (asked := moves_of_people(world.moves())):
+    while not (asked := [move for move in world.moves() if move.strand.startswith("person ")]):
         world.make(world.moves()[0])
     assert [move.strand.split()[1] for move in asked] == ["allows", "refuses"] * (len(asked) // 2)
     before = len(world.effects)

@@ -9,7 +9,7 @@ import pytest
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.client_messages import AskEnded
-from callboard.actors.protocol.events import Event, granted_by
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import (
     CallModel,
@@ -44,6 +44,7 @@ from callboard.replay.testing.sessions.scripted_replies import Reply, calls
 from callboard.replay.testing.sessions.scripted_session import Effect
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests import golden
+from tests.grants import granted_by
 from tests.replay.testing.edited_logs import edited, of_kind
 from tests.replay.testing.scenarios import RICH, TWO, cancelled, closed, rich
 from tests.tables import table
