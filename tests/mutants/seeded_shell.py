@@ -61,8 +61,8 @@ QUESTIONS: Final = (
         "yes-keeps-old-reads",
         "A tool with an effect runs after a yes, and recorded reads are reused as before.",
         "forks.playback",
-        "        self.plan.is_after_effect = True\n        run()\n",
-        "        run()\n",
+        "        self.plan.is_after_effect = True\n        self._start_missed(request)\n",
+        "        self._start_missed(request)\n",
     ),
     _mutant(
         "reuse-runs-the-tool",
@@ -75,8 +75,8 @@ QUESTIONS: Final = (
         "reuse-of-a-spent-result",
         "A person takes a recorded result that another call has.",
         "forks.playback",
-        "        if not self.plan.choose(same):\n",
-        "        if self.plan.choose(same) is None:\n",
+        "        if not self.plan.is_left(same):\n",
+        "        if self.plan.is_left(same) is None:\n",
     ),
     _mutant(
         "any-answer-fits",
