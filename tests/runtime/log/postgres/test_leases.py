@@ -1,7 +1,9 @@
 """Workers and leases in the tables: claims, takeovers, refusals, by the server's clock."""
 
 import asyncio
+import threading
 from collections.abc import Callable
+from time import sleep
 
 import pytest
 
@@ -158,6 +160,32 @@ def test_a_session_that_is_let_go_waits_only_if_work_is_left(place: OnServer) ->
         assert tables.health().fsync in ("on", "off")
 
     on_tables(place, work)
+
+
+def test_a_command_that_is_added_while_its_session_is_finished_keeps_it(place: OnServer) -> None:
+    workers, ended = list[int](), list[bool]()
+
+    def hold(tables: LeaseTables) -> None:
+        workers.append(tables.register("one", ["host"], 5, 60_000))
+        tables.hold(workers[0], "s", "host", steal=False)
+
+    def finish(tables: LeaseTables) -> None:
+        ended.extend(tables.finish([(workers[0], "s")]))
+
+    finishing = threading.Thread(target=lambda: on_tables(place, finish))
+
+    def add(tables: LeaseTables) -> None:
+        tables.commands.add("s", "r", "{}", "host")
+        finishing.start()
+        while not execute("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            sleep(0.005)
+
+    on_tables(place, hold)
+    on_tables(place, add)  # committed once the other waits for the row
+    finishing.join()
+    assert ended == [False]
+    on_tables(place, lambda tables: workers.extend(tables.owners(["s"])["s"][:1]))
+    assert workers[0] == workers[1]
 
 
 def test_a_session_that_a_live_worker_has_is_held_for_another_only_by_force(place: OnServer) -> None:
