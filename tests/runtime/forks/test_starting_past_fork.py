@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.client_messages import Ask, Forked
 from callboard.actors.protocol.port_messages import CallModel, CallTool, ToolStarted
@@ -87,6 +89,19 @@ def test_a_call_that_had_begun_and_has_a_recorded_answer_ends_no_reuse_of_reads(
     found, made = past(log, events=whole[:begun], is_closed=False)
     assert made is not None
     assert found.events[-1].cause in made.answered
+    assert not made.playback.is_after_effect
+
+
+def test_a_call_with_a_recorded_answer_that_waits_for_it_ends_no_reuse_of_reads() -> None:
+    log = MemoryLog()
+    asyncio.run(recorded(log))
+    asyncio.run(forked(log, at=2, fork_id="f", effects="ask"))
+    whole = past(log)[0].events
+    (sent,) = (one for one in whole if isinstance(one.body, CallTool) and one.body.effect == "write")
+    unannounced = replace(sent, body=replace(sent.body, effect="idempotent"))
+    found, made = past(log, events=(*whole[: sent.seq - 1], unannounced), is_closed=False)
+    assert made is not None
+    assert found.events[-1].seq in made.answered
     assert not made.playback.is_after_effect
 
 
