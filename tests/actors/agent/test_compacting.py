@@ -35,6 +35,7 @@ from tests.tables import table
 
 RULES = CompactRules(keep=1)
 FULL = ModelFailure("context_full", "prompt is too long")
+EXCEEDED = "model_context_window_exceeded"
 
 
 class Crowded(AgentHarness):
@@ -226,12 +227,13 @@ def test_the_next_try_after_one_in_vain_waits_until_the_conversation_has_grown()
     assert compaction_of(agent.state).saved is None
 
 
-def test_a_request_that_the_service_refuses_is_shortened_and_sent_again() -> None:
+@pytest.mark.parametrize("full", [Reply(failure=FULL), Reply("I", stop_reason=EXCEEDED)])
+def test_a_request_that_the_service_refuses_is_shortened_and_sent_again(full: Reply) -> None:
     agent = Crowded(window=0)
     for _ in range(6):
         agent.works()
     used, last = agent.state.turns_used, agent.state.history.last()
-    settled, body = agent.hears(agent.reply(Reply(failure=FULL), None))
+    settled, body = agent.hears(agent.reply(full, None))
     assert isinstance(settled, TurnSettled)
     assert isinstance(body, Compacted)
     agent.takes_effect()
