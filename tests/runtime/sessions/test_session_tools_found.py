@@ -131,8 +131,10 @@ def test_two_functions_with_one_description_are_refused_wherever_they_stand() ->
         return price
 
     one, other, third = cached(), cached(), cached()
+    tools = SessionTools({"host": Agent("host", later_tools=[one])})
     with pytest.raises(InvalidAgent):
-        SessionTools({"host": Agent("host", later_tools=[one])}).change([other], agent="host")
+        tools.change([other], agent="host")
+    assert tools.find("host", "host", "price") is one  # what is refused changes nothing
     tools = SessionTools(AGENTS)
     tools.change([other], agent="kid")
     with pytest.raises(InvalidAgent):

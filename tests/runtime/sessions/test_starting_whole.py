@@ -388,6 +388,7 @@ def test_a_session_is_bound_by_its_budgets_from_its_start_through_sleep_and_resu
 
             async def noted(scopes: Sequence[str]) -> None:
                 loaded.append(scopes)
+                assert [row.session_id for row in await log.sessions()] == ["s"]
                 await load(scopes)
 
             with pytest.MonkeyPatch.context() as patched:

@@ -609,8 +609,9 @@ def test_a_failed_disk_ends_the_store_and_a_busy_file_does_not(
 def test_a_changed_schema_is_looked_at_again(store: SQLiteStore, path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as shell:
         shell.execute("CREATE TABLE odd(a)")
-    with pytest.raises(StoreError, match="odd"):
-        store.create("b", 1, "", GENESIS)
+    for _ in range(2):  # it stays odd until it is changed again
+        with pytest.raises(StoreError, match="odd"):
+            store.create("b", 1, "", GENESIS)
 
 
 def test_the_last_step_of_a_removal_is_written_back_and_what_went_is_sent_again(
