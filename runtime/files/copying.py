@@ -186,10 +186,10 @@ class FolderCopy:
         if not isinstance(body, ToolReturned) or not body.files:
             return ""
         try:
-            for version in finals_of(body).values():
-                if not version.left_out:
-                    data = self._contents.read(version.digest) if version.is_there else None
-                    put(self._files, version, data)
+            kept = [version for version in finals_of(body).values() if not version.left_out]
+            read = [self._contents.read(one.digest) if one.is_there else None for one in kept]
+            for version, data in zip(kept, read, strict=True):  # once all of them could be read
+                put(self._files, version, data)
         except (FileError, CorruptLog) as error:
             return str(error)
         return ""

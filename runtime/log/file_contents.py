@@ -12,6 +12,7 @@ it with the last session that has it.
 import binascii
 import zlib
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -137,12 +138,12 @@ class Contents:
     """The bytes of the versions of a session, by digest. Add the contents of its answers in any order."""
 
     def __init__(self, contents: Iterable[Json] = ()) -> None:
-        self._unread: list[Json] = list(contents)
+        self._unread = deque(contents)
         self._known: dict[str, _Content] = {}
 
     def add(self, contents: Iterable[Json]) -> None:
         """Add the contents of an answer."""
-        self._unread += contents
+        self._unread.extend(contents)
 
     def read(self, digest: str) -> bytes:
         """Return the bytes of a version. Raises CorruptLog if the log does not have them, or has others."""
@@ -166,8 +167,8 @@ class Contents:
         return data
 
     def _index(self) -> Mapping[str, _Content]:
-        unread, self._unread = self._unread, []
-        for one in unread:
+        while self._unread:
+            one = self._unread.popleft()
             try:
                 content = msgspec.json.decode(one, type=_Content)
             except (msgspec.MsgspecError, binascii.Error) as error:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.protocol.file_area import FileArea
 from callboard.actors.protocol.port_messages import ToolReturned
@@ -128,6 +129,10 @@ def test_recorded_versions_are_put_into_a_copy_wherever_tools_may_write(told: To
     place = FolderCopy(made.files, told.contents)
     assert place.put_result(ToolReturned(1, 0, files=newest)) == ""
     assert folder(tmp_path / "copy")["a"] == b"2"
+    change(tmp_path / "copy/a", b"1")
+    unknown = replace(newest[0], path="b", digest="0" * 64)
+    assert "does not have the bytes" in place.put_result(ToolReturned(1, 0, files=(*newest, unknown)))
+    assert folder(tmp_path / "copy")["a"] == b"1"  # all of a result, or nothing
     (tmp_path / "copy/a").unlink()
     (tmp_path / "copy/a").mkdir()
     assert "it is a folder" in place.put_result(ToolReturned(1, 0, files=newest))
