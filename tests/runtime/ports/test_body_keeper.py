@@ -86,6 +86,8 @@ def test_a_body_that_is_no_text_is_left_out_and_said_so(caplog: pytest.LogCaptur
     assert "the body of a request of host is not text" in caplog.text
     after = kept(keeper, FIRST)
     assert body_after(b"", after) == FIRST
+    assert kept(keeper, SECOND.replace(b"ok", b"ok\xff")) is REPLY
+    assert body_after(FIRST, kept(keeper, SECOND)) == SECOND
 
 
 async def written(keeper: BodyKeeper, log: MemoryLog) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.port_messages import ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.agent import Agent
@@ -18,6 +20,7 @@ from callboard.runtime.ports.effect_questions import EffectQuestions
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.tool import tool
+from tests.actors.session.hand_written import Log
 from tests.runtime.forks.kit import events_of, said
 
 RAN: list[str] = []
@@ -271,6 +274,21 @@ def test_a_question_is_shown_when_its_call_is_durable_and_says_what_is_called() 
 
     log = MemoryLog()
     asyncio.run(work())
+
+
+def test_a_question_about_a_durable_call_is_known_before_it_is_asked() -> None:
+    class Noted(EffectQuestions):
+        def start(self, request: Event) -> None:
+            asked.append((request.seq, *self._asked))
+
+    asked: list[tuple[int, ...]] = []
+    request = Log().calls("send", 1)
+    board: Any = SimpleNamespace(
+        gate=SimpleNamespace(may_start=lambda request: True), when_durable=lambda seq, then: then()
+    )
+    questions = Noted(board, MemoryLog(), {}, None, lambda question: None)
+    questions.ask(request, None, lambda same: None, lambda: None)
+    assert asked == [(request.seq, request.seq)]
 
 
 def test_an_ask_that_is_cancelled_right_after_a_yes_cancels_its_tool() -> None:

@@ -266,8 +266,11 @@ def test_the_first_session_of_a_partition_makes_it(
     place: OnServer, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "PARTITION_SESSIONS", 100_000)
+    store.append(batch(names="a"))
     execute(f"SELECT setval('{place.schema}.sessions_id_seq', 199999)")
     place.is_changed = True
+    with pytest.raises(WrongHead):  # its partition goes with the transaction
+        store.fork("y", 1, "", "a", 1, events(7, 7))
     store.create("z", 1, "", GENESIS)
     assert [type(one) for one in store.append(batch(names="z"))] == [Head]
     assert store._memory.partitions == {0, 2}
