@@ -162,7 +162,8 @@ class CallVersions:
         """Return a change with the version before it, which it names if the log does not know it."""
         session = self._session
         known, found = session.history.now(path), session.kept(path, before)
-        is_known = known is not None and known.state == found.version.state
+        # Not if a call under way has another version, which comes into the log by its answer.
+        is_known = known is not None and known.state == found.version.state == session.state_of(path)
         steps = found.version.differences
         is_base = (
             found.content is not None and not is_known

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.file_versions import FileVersion
@@ -177,8 +177,33 @@ _STEPS = st.lists(
 )
 
 
+_EMPTY = dict.fromkeys(["a", "d/c"], b"")
+
+
 @settings(max_examples=effort(25, 1_500))
 @given(st.dictionaries(_NAMES, _DATA), _STEPS)
+@example(  # a call finds what the log knows, while the answer of another one is to bring another version
+    _EMPTY,
+    [
+        ("program", 2, "d/c", None),
+        ("answer", 2, "", None),
+        ("others", 0, "d/c", b""),
+        ("program", 0, "d/c", None),
+        ("program", 1, "a", None),
+    ],
+)
+@example(
+    _EMPTY,
+    [
+        ("write", 0, "a", b"1"),
+        ("answer", 0, "", None),
+        ("write", 1, "a", b"22"),
+        ("others", 0, "a", b"1"),
+        ("write", 2, "a", b"1"),
+        ("answer", 2, "", None),
+        ("answer", 1, "", None),
+    ],
+)
 def test_whatever_calls_programs_and_others_do_the_history_is_that_of_the_folder(
     start: dict[str, bytes], steps: list[tuple[str, int, str, bytes | None]]
 ) -> None:
