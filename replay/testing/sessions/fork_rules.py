@@ -22,6 +22,7 @@ from callboard.actors.protocol.port_messages import (
     SetTimer,
     TimerFired,
     ToolReturned,
+    ToolStarted,
 )
 from callboard.actors.protocol.step_messages import RunStep
 from callboard.actors.session.port_table import owner_of
@@ -94,8 +95,9 @@ def _run_twice(world: ForkWorld) -> Iterator[str]:
     yield from (f"call {one} has run twice" for one, times in writes.items() if times > 1)
     # A `read` that ran may be lost with its result, and later calls may still be recorded.
     ran = {one[:3] for one in world.effects if one.effect != "read"}
+    started = {event.cause for event in world.own_events if isinstance(event.body, ToolStarted)}
     for event, body in _results(world):
-        is_no = body.output == REFUSAL and not getattr(world.log[event.cause - 1].body, "given", None)
+        is_no = body.output == REFUSAL and event.cause in started  # not of a new attempt
         if (body.reused or is_no) and _call(event) in ran:
             yield f"event {event.seq} is a {'refusal' if is_no else 'recorded result'} of a call that has run"
 
@@ -315,7 +317,7 @@ def _turns_after_need(world: ForkWorld) -> Iterator[str]:
                 pass
 
 
-def _other_files(world: ForkWorld) -> Iterator[str]:
+def _files(world: ForkWorld) -> Iterator[str]:
     """Yield the recorded results whose files are not those of the recording, or did not fit the copy."""
     origin = world.fork.origin
     here, start = Disk(), _start_of(origin, world.base)
@@ -379,9 +381,7 @@ FORK_RULES: Final = (
     ForkMonitor("fresh-reads", "After a live effect no result of a read tool is reused.", _after_effect),
     ForkMonitor("after-origin", "A result is marked exactly if its `read` tool ran in the fork.", _marks),
     ForkMonitor(
-        "files",
-        "A recorded result keeps its files, and is given where the copy has what it found.",
-        _other_files,
+        "files", "A recorded result keeps its files, and is given where the copy has what it found.", _files
     ),
     ForkMonitor("needs-effect", "An agent that needs an effect takes no further turn.", _turns_after_need),
 )
