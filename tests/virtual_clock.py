@@ -41,7 +41,7 @@ class _Time:
         return round(self._loop.time() * 1_000_000) * 1_000
 
 
-_POLL_S: Final = 0.01  # real seconds after which a thread is looked at again: a stopped one tells nobody
+_POLL_S: Final = 0.01  # real seconds between two looks at a thread, which does not tell that it has stopped
 
 
 class _Selector(selectors.DefaultSelector):

@@ -121,10 +121,9 @@ def _state(found: _Overview) -> str:
     if found.is_closed:
         return "closed"
     is_asked = found.turns and found.turns[-1].end is None
-    if not is_asked:
-        return "open: no ask is running"
     since = duration(max(0, now_ms() - found.last))
-    return f"open: its ask still runs, or its process ended; the last event was {since} ago"
+    unfinished = f"open: its ask still runs, or its process ended; the last event was {since} ago"
+    return unfinished if is_asked else "open: no ask is running"
 
 
 def _facts(recording: Recording, found: _Overview) -> dict[str, str]:

@@ -74,7 +74,8 @@ class Holding:
         async with self._beginning:
             number = await self._registered()
         owner = await self._change(lambda one: one.hold(number, session, host, steal=steal))
-        self._held[session] = number
+        if not owner:
+            self._held[session] = number
         return owner
 
     def on_live(self, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""The recorded posts of the core: what is posted in one run of each simulated session, and in which order.
+"""The recorded posts of the core: those of one run of each simulated session, in their order.
 
     python -m tests.actors.posts      rewrites tests/data/golden/posts.txt
 

@@ -134,7 +134,7 @@ def test_two_functions_with_one_description_are_refused_wherever_they_stand() ->
     tools = SessionTools({"host": Agent("host", later_tools=[one])})
     with pytest.raises(InvalidAgent):
         tools.change([other], agent="host")
-    assert tools.find("host", "host", "price") is one  # what is refused changes nothing
+    assert tools.find("host", "host", "price") is one  # a refused change leaves the tools as they were
     tools = SessionTools(AGENTS)
     tools.change([other], agent="kid")
     with pytest.raises(InvalidAgent):
